@@ -32,6 +32,7 @@ typedef uint32_t dma_id;
 typedef dma_id dma_channel;
 typedef const char *dma_text;
 typedef void (*dma_done)(dma_context *, dma_id, int, void *);
+typedef struct dma_context *dma_handle;
 typedef int dma_filter(const void *, dma_size);
 
 typedef struct dma_point_tag {
