@@ -11,7 +11,7 @@ use zerocopy::{FromZeros, KnownLayout};
 pub type Kind = u16;
 
 /// How many numbers of its own an object keeps.
-pub const KEPT: usize = 4;
+pub const KEPT: usize = 3;
 
 const PLACE_BYTES: usize = 64;
 
@@ -31,7 +31,7 @@ struct Place {
     /// The place that it belongs to, counted from 1; 0: none.
     parent: AtomicU32,
     padding: AtomicU32,
-    kept: [AtomicU64; KEPT - 1],
+    kept: [AtomicU64; KEPT],
 }
 
 const _: () = assert!(size_of::<Place>() == PLACE_BYTES);

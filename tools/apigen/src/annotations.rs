@@ -78,6 +78,9 @@ pub struct FunctionNotes {
     /// Which of its halves are written by hand.
     #[serde(default)]
     pub by_hand: ByHand,
+    /// The host's half calls the library's function although the guest's does not ask for it.
+    #[serde(default)]
+    pub native: bool,
     /// The parameter whose object it frees, if it succeeds.
     pub frees: Option<String>,
     /// What each parameter is for, where the type does not say it.

@@ -48,6 +48,10 @@ pub struct FunctionModel {
     /// Pinned: never changed, never used again.
     pub number: u16,
     pub does: Does,
+    /// What it returns, if that is no status: its type in Rust. Only the guest answers it.
+    pub plain: Option<String>,
+    /// The host's half calls the library's function.
+    pub native: bool,
     pub parameters: Vec<Parameter>,
 }
 

@@ -76,8 +76,10 @@ impl Resolver<'_> {
     ) -> Result<FunctionModel, Vec<String>> {
         let name = &function.name;
         let mut wrong = vec![];
-        if function.returns.to_string() != self.notes.status.ty {
-            wrong.push(format!("function.{name}: it returns {}, no status", function.returns));
+        let status = function.returns.to_string() == self.notes.status.ty;
+        if !status && notes.how != How::Local {
+            let returns = &function.returns;
+            wrong.push(format!("function.{name}: it returns {returns}, no status, so it is local"));
         }
         for of in notes.parameters.keys().chain(&notes.frees) {
             if !function.parameters.iter().any(|p| p.name == *of) {
@@ -108,8 +110,11 @@ impl Resolver<'_> {
                 frees: notes.frees.clone(),
             },
         };
+        let asked = matches!(&does, Does::Call { how, .. } if *how != How::Local);
         if wrong.is_empty() {
-            Ok(FunctionModel { name: name.clone(), number, does, parameters })
+            let native = asked || notes.native;
+            let plain = (!status).then(|| self.rust(&function.returns));
+            Ok(FunctionModel { name: name.clone(), number, does, plain, native, parameters })
         } else {
             Err(wrong)
         }

@@ -11,7 +11,7 @@ pub fn guest(model: &Model) -> String {
     let scalar = model.status.scalar.name();
     let _ = write!(
         text,
-        r#"#![allow(unsafe_code, non_camel_case_types, clippy::missing_safety_doc, clippy::too_many_arguments)]
+        r#"#![allow(unsafe_code, unused_imports, non_camel_case_types, clippy::missing_safety_doc, clippy::too_many_arguments)]
 use crate::hand;
 use std::ffi::c_void;
 use vfun_remoting_guest::{{Description, Failure, Reader, Refusal, Remote, Writer, out}};
@@ -76,10 +76,18 @@ fn status(model: &Model) -> String {
 
 /// The function as C sees it.
 fn symbol(model: &Model, function: &FunctionModel) -> String {
-    let FunctionModel { name, number, does, parameters } = function;
+    let FunctionModel { name, number, does, parameters, .. } = function;
     let list: Vec<_> = parameters.iter().map(|p| format!("{}: {}", p.name, p.rust)).collect();
     let names: Vec<_> = parameters.iter().map(|p| p.name.as_str()).collect();
     let scalar = model.status.scalar.name();
+    if let Some(returns) = &function.plain {
+        return format!(
+            "/// Answered here.\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}) -> {returns} {{\n\
+             // SAFETY: C's rules for this function, which its program keeps.\nunsafe {{ hand::{name}({}) }}\n}}\n\n",
+            list.join(", "),
+            names.join(", ")
+        );
+    }
     let body = match does {
         Does::Refuse(why) => {
             format!("// {why}\nlet _ = ({});\nErr(Failure::Unsupported)", names.join(", "))

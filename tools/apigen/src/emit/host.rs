@@ -11,7 +11,7 @@ pub fn host(model: &Model) -> String {
     let scalar = model.status.scalar.name();
     let _ = write!(
         text,
-        r#"#![allow(unsafe_code, non_camel_case_types, clippy::too_many_arguments)]
+        r#"#![allow(unsafe_code, unused_imports, non_camel_case_types, clippy::too_many_arguments)]
 use crate::hand;
 use std::ffi::c_void;
 use vfun_remoting_host::{{Context, Name, Reader, Refusal, Returned, Writer}};
@@ -59,6 +59,11 @@ fn functions(model: &Model) -> impl Iterator<Item = &FunctionModel> {
     model.functions.iter().filter(|f| matches!(&f.does, Does::Call { how, .. } if *how != How::Local))
 }
 
+/// Functions of the library that the host's half calls.
+fn natives(model: &Model) -> impl Iterator<Item = &FunctionModel> {
+    model.functions.iter().filter(|f| f.native)
+}
+
 fn by_hand(function: &FunctionModel) -> bool {
     matches!(&function.does, Does::Call { by_hand, .. } if by_hand.host())
 }
@@ -67,17 +72,17 @@ fn by_hand(function: &FunctionModel) -> bool {
 fn native(model: &Model) -> String {
     let scalar = model.status.scalar.name();
     let mut text = String::from("/// The functions of the library that does the work.\n#[derive(Clone, Copy)]\npub struct Native {\n");
-    for f in functions(model) {
+    for f in natives(model) {
         let types: Vec<_> = f.parameters.iter().map(|p| p.rust.as_str()).collect();
         let _ = writeln!(text, "pub {}: unsafe extern \"C\" fn({}) -> {scalar},", f.name, types.join(", "));
     }
-    text.push_str("}\n\nunsafe extern \"C\" {\n");
-    for f in functions(model) {
+    text.push_str("}\n\nimpl Native {\n/// Those of the library that this program is linked with.\npub fn linked() -> Native {\nunsafe extern \"C\" {\n");
+    for f in natives(model) {
         let list: Vec<_> = f.parameters.iter().map(|p| format!("{}: {}", p.name, p.rust)).collect();
         let _ = writeln!(text, "fn {}({}) -> {scalar};", f.name, list.join(", "));
     }
-    text.push_str("}\n\nimpl Native {\n/// Those of the library that this program is linked with.\npub fn linked() -> Native {\nNative {\n");
-    for f in functions(model) {
+    text.push_str("}\nNative {\n");
+    for f in natives(model) {
         let _ = writeln!(text, "{},", f.name);
     }
     text + "}\n}\n}\n\n"

@@ -19,7 +19,7 @@ pub fn kind(name: &str) -> String {
 }
 
 pub fn kinds(model: &Model) -> String {
-    let mut text = String::from("/// Kinds of objects.\npub mod kinds {\n");
+    let mut text = String::from("/// Kinds of objects.\n#[allow(dead_code)]\npub mod kinds {\n");
     for KindModel { name, number, .. } in &model.kinds {
         let _ = writeln!(text, "pub const {}: u16 = {number};", kind(name));
     }
@@ -27,7 +27,7 @@ pub fn kinds(model: &Model) -> String {
 }
 
 pub fn numbers(model: &Model) -> String {
-    let mut text = String::from("/// Numbers of calls.\npub mod calls {\n");
+    let mut text = String::from("/// Numbers of calls.\n#[allow(dead_code)]\npub mod calls {\n");
     for function in &model.functions {
         let _ = writeln!(text, "pub const {}: u16 = {};", function.name.to_uppercase(), function.number);
     }
@@ -72,7 +72,7 @@ pub fn writers_and_readers(model: &Model, writes: fn(&Role) -> Option<&str>, rea
 
 /// Each member by itself: what lies between members stays on its side.
 fn writer(name: &str, of: &CStruct) -> String {
-    let mut text = format!("fn write_{name}(w: &mut Writer<'_>, of: &{name}) {{\n");
+    let mut text = format!("/// Writes each member.\npub fn write_{name}(w: &mut Writer<'_>, of: &{name}) {{\n");
     for member in &of.members {
         let _ = match &member.ty {
             CType::Array { of: item, .. } if item.to_string() == "u8" => {
@@ -88,7 +88,7 @@ fn writer(name: &str, of: &CStruct) -> String {
 }
 
 fn reader(name: &str, of: &CStruct) -> String {
-    let mut text = format!("fn read_{name}(r: &mut Reader<'_>) -> Result<{name}, Refusal> {{\n");
+    let mut text = format!("/// Reads each member.\npub fn read_{name}(r: &mut Reader<'_>) -> Result<{name}, Refusal> {{\n");
     for member in &of.members {
         if let CType::Array { of: item, count } = &member.ty {
             if item.to_string() == "u8" {

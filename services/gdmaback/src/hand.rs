@@ -1,0 +1,188 @@
+//! What a description cannot say: the pool, where buffers lie, and callbacks.
+#![allow(unsafe_code)]
+
+use crate::generated::{Native, OK, gdma_context, kinds};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr::with_exposed_provenance_mut;
+use std::sync::Arc;
+use vfun_remoting_host::{Context, Events, Memory, Name, Reader, Refusal, Returned, Writer};
+
+/// The event that tells of a transfer's end.
+const DONE_EVENT: u16 = 34;
+/// The offset of a buffer on another node, which no program maps.
+const REMOTE_NODE: u64 = u64::MAX;
+
+/// What the hooks keep of a connection.
+#[derive(Default)]
+pub struct State {
+    /// The pool of each context.
+    pools: HashMap<Name, Memory>,
+}
+
+/// Ends a call as its status says.
+fn returned(status: i32) -> Returned {
+    if status == OK { Returned::Fine } else { Returned::Failure(status as u32) }
+}
+
+/// `gdma_init`, and the pool, which the guest has lent.
+pub fn gdma_init(
+    state: &mut State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let (version, pool, name) = (args.u32()?, args.u64()?, args.name()?);
+    args.end()?;
+    cx.objects.check_free(name)?;
+    let pool = cx.attached.find(pool)?;
+    if state.pools.values().any(|other| *other == pool) {
+        return Err(Refusal::Argument); // two contexts in one pool would write over each other
+    }
+    let mut context: *mut gdma_context = std::ptr::null_mut();
+    // SAFETY: the place is ours.
+    let mut status = unsafe { (native.gdma_init)(version, &mut context) };
+    if status == OK {
+        // SAFETY: the context is new; the pool stays where it is until the guest takes it back,
+        // and `gdma_exit` comes before that: at the latest when the connection ends.
+        status = unsafe { (native.gdma_pool_use)(context, pool.start.cast(), pool.len as u64) };
+        if status != OK {
+            // SAFETY: nobody else knows it.
+            unsafe { (native.gdma_exit)(context) };
+        }
+    }
+    reply.i32(status);
+    if status == OK {
+        cx.objects.insert(name, kinds::CONTEXT, context.expose_provenance(), Name::NONE);
+        state.pools.insert(name, pool);
+    }
+    Ok(returned(status))
+}
+
+/// `gdma_exit`: its pool is free for another context then.
+pub fn gdma_exit(
+    state: &mut State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let name = args.name()?;
+    args.end()?;
+    let context = cx.objects.check_owned(name, kinds::CONTEXT)?;
+    // SAFETY: the context is alive, and gone from the table after this.
+    let status = unsafe { (native.gdma_exit)(with_exposed_provenance_mut(context)) };
+    reply.i32(status);
+    if status == OK {
+        cx.objects.remove(name);
+        state.pools.remove(&name);
+    }
+    Ok(returned(status))
+}
+
+/// `gdma_buffer_alloc`, and where the buffer lies in the pool.
+pub fn gdma_buffer_alloc(
+    state: &mut State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let (node, bytes, name) = (args.name()?, args.u64()?, args.name()?);
+    args.end()?;
+    cx.objects.check_free(name)?;
+    let context = cx.objects.ancestor(node, kinds::CONTEXT);
+    let node = cx.objects.find(node, kinds::NODE)?;
+    let pool = state.pools.get(&context).ok_or(Refusal::Object)?;
+    let mut buffer = std::ptr::null_mut();
+    // SAFETY: the node is alive, the place is ours.
+    let status = unsafe {
+        (native.gdma_buffer_alloc)(with_exposed_provenance_mut(node), bytes, &mut buffer)
+    };
+    reply.i32(status);
+    if status != OK {
+        return Ok(returned(status));
+    }
+    let (mut address, mut length) = (std::ptr::null_mut::<c_void>(), bytes);
+    // SAFETY: the buffer is alive, the places are ours.
+    let mapped = unsafe { (native.gdma_buffer_map)(buffer, &mut address, &mut length) };
+    // An offset in the pool, and no address.
+    let offset = match (address.addr().checked_sub(pool.start.addr()), mapped) {
+        (Some(offset), OK) if offset < pool.len => offset as u64,
+        _ => REMOTE_NODE,
+    };
+    cx.objects.insert(name, kinds::BUFFER, buffer.expose_provenance(), context);
+    reply.u64(offset);
+    reply.u64(length);
+    Ok(Returned::Fine)
+}
+
+/// Whom to tell of a transfer's end.
+struct Done {
+    events: Arc<Events>,
+    transfer: Name,
+}
+
+impl Done {
+    fn tell(&self, status: i32, begun: bool) {
+        self.events.push(DONE_EVENT, |w| {
+            w.name(self.transfer);
+            w.i32(status);
+            w.bool(begun);
+        });
+    }
+}
+
+/// The library's callback: tells the guest, and is done with what it was given.
+unsafe extern "C" fn done(_: *mut gdma_context, _: u32, status: i32, user: *mut c_void) {
+    // SAFETY: made by `Box::into_raw` for this one call.
+    let done = unsafe { Box::from_raw(user.cast::<Done>()) };
+    done.tell(status, true);
+}
+
+/// `gdma_transfer_start`. The guest does not wait for the answer, so that a transfer that is not
+/// begun ends with an event.
+pub fn gdma_transfer_start(
+    _: &mut State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let (to_name, to_offset, from, from_offset) =
+        (args.name()?, args.u64()?, args.name()?, args.u64()?);
+    let (bytes, wants_event, name) = (args.u64()?, args.bool()?, args.name()?);
+    args.end()?;
+    cx.objects.check_free(name)?;
+    let to = cx.objects.find(to_name, kinds::BUFFER)?;
+    let from = cx.objects.find(from, kinds::BUFFER)?;
+    let tell = Done { events: cx.events.clone(), transfer: name };
+    let user = if wants_event { Box::into_raw(Box::new(tell)) } else { std::ptr::null_mut() };
+    let mut transfer = std::ptr::null_mut();
+    // SAFETY: both buffers are alive, the place is ours, and `done` takes what it is given once.
+    let status = unsafe {
+        (native.gdma_transfer_start)(
+            with_exposed_provenance_mut(to),
+            to_offset,
+            with_exposed_provenance_mut(from),
+            from_offset,
+            bytes,
+            wants_event.then_some(done as unsafe extern "C" fn(_, _, _, _)),
+            user.cast(),
+            &mut transfer,
+        )
+    };
+    reply.i32(status);
+    if status == OK {
+        let context = cx.objects.ancestor(to_name, kinds::CONTEXT);
+        cx.objects.insert(name, kinds::TRANSFER, transfer.expose_provenance(), context);
+    } else {
+        if !user.is_null() {
+            // SAFETY: the library did not take it.
+            drop(unsafe { Box::from_raw(user) });
+        }
+        Done { events: cx.events.clone(), transfer: name }.tell(status, false);
+    }
+    Ok(returned(status))
+}
