@@ -277,3 +277,20 @@ fn opencl_is_read_from_khronos_header() {
     assert_eq!(facts.constants["CL_DEVICE_TYPE_ALL"], 0xffff_ffff);
     assert_eq!(facts.to_string().parse::<Facts>().unwrap(), facts);
 }
+
+/// The facts of our own API that are kept in the repository are those of its header.
+#[test]
+fn the_kept_facts_of_gdma_are_its_headers() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let facts = header(&HeaderImport {
+        header: root.join("services/gdma/include/gdma.h"),
+        wanted: WantedFunctions::Prefixes(vec!["gdma_".into()]),
+        ..HeaderImport::default()
+    });
+    let kept = std::fs::read_to_string(root.join("tools/apigen/apis/gdma/facts.toml")).unwrap();
+    assert!(
+        kept.ends_with(&facts.unwrap().to_string()),
+        "gdma.h changed: run `cargo run -p vfun-apigen -- import services/gdma/include/gdma.h \
+         --prefix gdma_ -o tools/apigen/apis/gdma/facts.toml`"
+    );
+}
