@@ -44,6 +44,7 @@ fn functions_come_in_the_headers_order() {
         "dma_name",
         "dma_choose",
         "dma_numbers",
+        "dma_constants",
         "dma_no_prototype",
     ];
     assert_eq!(names, expected);
@@ -88,6 +89,10 @@ fn prototypes_keep_numbers_names_and_resolve_pointers() {
              argument5: i64, argument6: u64, argument7: f64, argument8: bool, argument9: i64) -> u8"
                 .into(),
         ),
+        (
+            "dma_constants",
+            "(origin: *const struct dma_point, ids: *const dma_fixed_id) -> void".into(),
+        ),
         ("dma_no_prototype", "() -> i32".into()),
     ];
     for (name, text) in expected {
@@ -109,6 +114,7 @@ fn structs_and_aliases_are_those_that_functions_mention() {
     let expected = [
         "dma_channel = u32",
         "dma_direction = u32",
+        "dma_fixed_id = u32",
         "dma_id = u32",
         "dma_level = i32",
         "dma_size = u64",
