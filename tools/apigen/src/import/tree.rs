@@ -257,7 +257,7 @@ impl RecordDecl {
         let union = node.tag_used.as_deref() == Some("union");
         let mut record = RecordDecl {
             complete: node.complete_definition,
-            flaw: union.then(|| "a union, whose use C does not tell".to_owned()),
+            flaw: union.then(|| "a union: C does not tell which of its members holds".to_owned()),
             members: vec![],
         };
         let mut unnamed_before = None;
