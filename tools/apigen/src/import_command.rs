@@ -12,26 +12,26 @@ use vfun_apigen::import::{self, HeaderImport, WantedFunctions};
 /// new version of the header; the difference shows what changed.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  vfun-apigen import gdma.h --prefix gdma_ -o gdma.facts.toml
-  vfun-apigen import /usr/include/p11-kit-1/p11-kit/pkcs11.h --table CK_FUNCTION_LIST -o pkcs11.facts.toml
-  vfun-apigen import /usr/include/CL/cl.h --define CL_TARGET_OPENCL_VERSION=300 -o opencl.facts.toml")]
+  vfun-apigen import gdma.h --prefix gdma_ -o facts.toml
+  vfun-apigen import pkcs11.h --table CK_FUNCTION_LIST --also CK_C_INITIALIZE_ARGS -o facts.toml
+  vfun-apigen import CL/cl.h --define CL_TARGET_OPENCL_VERSION=300 -o facts.toml")]
 pub struct ImportArguments {
     /// The C header. clang (Debian's package clang) must be installed
     header: PathBuf,
-    /// Take prototypes with this beginning [default: all of the header and of those beside it]
-    #[arg(long, value_name = "P", conflicts_with = "table")]
+    /// Take prototypes with this beginning; can be given several times [default: all of the header and of those beside it]
+    #[arg(long, value_name = "PREFIX", conflicts_with = "table")]
     prefix: Vec<String>,
     /// Take the function pointers in this struct, for an API that gives out a table
     #[arg(long, value_name = "STRUCT")]
     table: Option<String>,
-    /// Define a macro for the header: NAME or NAME=VALUE
-    #[arg(long, value_name = "D")]
+    /// Define a macro for the header
+    #[arg(long, value_name = "NAME[=VALUE]")]
     define: Vec<String>,
     /// Look for included headers in this folder, too
     #[arg(long, value_name = "DIR")]
     include: Vec<PathBuf>,
     /// Leave this function out, for example as it takes a variable number of arguments
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FUNCTION")]
     skip: Vec<String>,
     /// Take this struct or typedef, too: one that programs pass through `void *`
     #[arg(long, value_name = "TYPE")]

@@ -44,6 +44,7 @@ fn functions_come_in_the_headers_order() {
         "dma_name",
         "dma_choose",
         "dma_numbers",
+        "dma_constants",
         "dma_no_prototype",
     ];
     assert_eq!(names, expected);
@@ -88,6 +89,10 @@ fn prototypes_keep_numbers_names_and_resolve_pointers() {
              argument5: i64, argument6: u64, argument7: f64, argument8: bool, argument9: i64) -> u8"
                 .into(),
         ),
+        (
+            "dma_constants",
+            "(origin: *const struct dma_point, ids: *const dma_fixed_id) -> void".into(),
+        ),
         ("dma_no_prototype", "() -> i32".into()),
     ];
     for (name, text) in expected {
@@ -109,6 +114,7 @@ fn structs_and_aliases_are_those_that_functions_mention() {
     let expected = [
         "dma_channel = u32",
         "dma_direction = u32",
+        "dma_fixed_id = u32",
         "dma_id = u32",
         "dma_level = i32",
         "dma_size = u64",
@@ -276,4 +282,21 @@ fn opencl_is_read_from_khronos_header() {
     assert_eq!(facts.constants["CL_INVALID_VALUE"], -30);
     assert_eq!(facts.constants["CL_DEVICE_TYPE_ALL"], 0xffff_ffff);
     assert_eq!(facts.to_string().parse::<Facts>().unwrap(), facts);
+}
+
+/// The facts of our own API that are kept in the repository are those of its header.
+#[test]
+fn the_kept_facts_of_gdma_are_its_headers() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let facts = header(&HeaderImport {
+        header: root.join("services/gdma/include/gdma.h"),
+        wanted: WantedFunctions::Prefixes(vec!["gdma_".into()]),
+        ..HeaderImport::default()
+    });
+    let kept = std::fs::read_to_string(root.join("tools/apigen/apis/gdma/facts.toml")).unwrap();
+    assert!(
+        kept.ends_with(&facts.unwrap().to_string()),
+        "gdma.h changed: run `cargo run -p vfun-apigen -- import services/gdma/include/gdma.h \
+         --prefix gdma_ -o tools/apigen/apis/gdma/facts.toml`"
+    );
 }

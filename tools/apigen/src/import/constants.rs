@@ -10,7 +10,8 @@ use std::path::Path;
 const ANSWER: &str = "vfun_constant_";
 
 pub struct MacroNames {
-    /// Macros of the API's own files that could be numbers.
+    /// Macros of the API's own files that could be numbers. One that was undefined later is no
+    /// number to clang.
     names: BTreeSet<String>,
     /// The header, and what it includes that is no system's header.
     pub own_files: BTreeSet<String>,
@@ -26,8 +27,6 @@ pub fn macros(text: &str, header: &Path) -> MacroNames {
             if own {
                 macros.own_files.insert(file.to_owned());
             }
-        } else if let Some(name) = line.strip_prefix("#undef ") {
-            macros.names.remove(name.trim());
         } else if let Some(definition) = line.strip_prefix("#define ").filter(|_| own) {
             macros.names.extend(plain_macro(definition));
         }

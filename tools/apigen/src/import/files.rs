@@ -33,3 +33,36 @@ impl CurrentFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_holds_until_another_is_named() {
+        let mut file = CurrentFile::default();
+        let first = r#"{"loc": {"file": "a.h", "line": 1}, "range": {"begin": {"line": 2}}}"#;
+        assert_eq!(file.follow(first), "a.h");
+        assert_eq!(file.follow(r#"{"loc": {"line": 3}, "range": {}}"#), "a.h");
+        let ends_elsewhere = r#"{"loc": {"line": 4}, "range": {"end": {"file": "b.h"}}}"#;
+        assert_eq!(file.follow(ends_elsewhere), "a.h");
+        assert_eq!(file.follow(r#"{"loc": {"line": 5}, "range": {}}"#), "b.h");
+    }
+
+    #[test]
+    fn the_includers_name_is_not_the_places() {
+        let mut file = CurrentFile::default();
+        let text = r#"{"loc": {"file": "b.h", "includedFrom": {
+            "file": "a.h"}}, "range": {"begin": {"includedFrom": {
+            "file": "a.h"}}}}"#;
+        assert_eq!(file.follow(text), "b.h");
+        assert_eq!(file.follow(r#"{"loc": {}}"#), "b.h");
+    }
+
+    #[test]
+    fn a_macros_place_is_where_it_is_used() {
+        let text = r#"{"loc": {"spellingLoc": {"file": "macros.h"},
+            "expansionLoc": {"file": "a.h"}}, "range": {}}"#;
+        assert_eq!(CurrentFile::default().follow(text), "a.h");
+    }
+}

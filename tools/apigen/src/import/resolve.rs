@@ -221,7 +221,7 @@ fn standard(word: &str) -> Option<Scalar> {
     Some(match word {
         "int8_t" => Scalar::I8,
         "int16_t" => Scalar::I16,
-        "int32_t" | "wchar_t" => Scalar::I32,
+        "int32_t" => Scalar::I32,
         "int64_t" | "ssize_t" | "ptrdiff_t" | "intptr_t" => Scalar::I64,
         "uint8_t" => Scalar::U8,
         "uint16_t" => Scalar::U16,

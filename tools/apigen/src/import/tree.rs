@@ -149,9 +149,7 @@ impl Declarations {
                 self.enums.insert(name.clone(), scalar);
             }
         }
-        if let Some((_, tag)) =
-            spelling.split_once(' ').filter(|(k, _)| ["struct", "enum"].contains(k))
-        {
+        if let Some(tag) = tag_alone(&spelling) {
             self.known_as.entry(tag.to_owned()).or_insert_with(|| name.clone());
         }
         self.typedefs.insert(name, spelling);
@@ -259,7 +257,7 @@ impl RecordDecl {
         let union = node.tag_used.as_deref() == Some("union");
         let mut record = RecordDecl {
             complete: node.complete_definition,
-            flaw: union.then(|| "a union, whose use C does not tell".to_owned()),
+            flaw: union.then(|| "a union: C does not tell which of its members holds".to_owned()),
             members: vec![],
         };
         let mut unnamed_before = None;
@@ -318,6 +316,12 @@ fn tag_named_by(typedef: &SyntaxNode) -> Result<Option<String>, ImportError> {
     let direct = ["ElaboratedType", "RecordType", "EnumType"].contains(&named.kind.as_str());
     let tag = named.owned_tag_decl.or(named.decl).filter(|tag| direct && tag.name.is_empty());
     Ok(tag.map(|tag| tag.id))
+}
+
+/// The tag in `struct tag` or `enum tag`, and none of `struct tag *`.
+fn tag_alone(spelling: &str) -> Option<&str> {
+    let tag = spelling.strip_prefix("struct ").or_else(|| spelling.strip_prefix("enum "))?;
+    tag.chars().all(|c| c.is_alphanumeric() || c == '_').then_some(tag)
 }
 
 /// The type that gcc and clang give an enum.

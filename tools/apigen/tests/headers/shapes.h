@@ -32,12 +32,15 @@ typedef uint32_t dma_id;
 typedef dma_id dma_channel;
 typedef const char *dma_text;
 typedef void (*dma_done)(dma_context *, dma_id, int, void *);
+typedef struct dma_context *dma_handle;
 typedef int dma_filter(const void *, dma_size);
 
 typedef struct dma_point_tag {
     int32_t x;
     int32_t y;
 } dma_point;
+typedef const dma_point dma_origin;
+typedef const dma_id dma_fixed_id;
 
 typedef struct {
     dma_channel channel;
@@ -68,6 +71,7 @@ dma_text dma_name(const dma_text *names, const dma_buffer *const buffers, int co
 dma_filter *dma_choose(dma_filter *old, int (**more)(void), dma_point by_value);
 unsigned char dma_numbers(char, signed char, short, unsigned short, long, long long,
                           unsigned long long, double, _Bool, intptr_t);
+void dma_constants(dma_origin *origin, dma_fixed_id *ids);
 int dma_no_prototype();
 static inline int dma_inline(void) { return 1; }
 int other_call(void);
