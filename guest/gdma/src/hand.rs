@@ -77,11 +77,8 @@ pub unsafe fn gdma_exit(context: *mut gdma_context) -> Result<i32, Failure> {
     let object = match REMOTE.object(context.addr(), kinds::CONTEXT) {
         Ok((object, link)) => {
             pools::wait_for_callbacks(object.name(), link);
-            let returned = link.call(
-                calls::GDMA_EXIT,
-                |w| w.name(object.name()),
-                |r| Ok(r.i32()?),
-            )?;
+            let returned =
+                link.call(calls::GDMA_EXIT, |w| w.name(object.name()), |r| Ok(r.i32()?))?;
             if returned != OK {
                 return Ok(returned);
             }
@@ -206,7 +203,8 @@ fn check(to: (Object<'_>, u64), from: (Object<'_>, u64), bytes: u64) -> Result<(
     if to.0.kept(OFFSET) == REMOTE_NODE && from.0.kept(OFFSET) == REMOTE_NODE {
         return Err(ERR_NODE);
     }
-    if inside(to) && inside(from) { Ok(()) } else { Err(ERR_RANGE) }
+    let overlap = to.0.pointer() == from.0.pointer() && to.1.abs_diff(from.1) < bytes;
+    if inside(to) && inside(from) && !overlap { Ok(()) } else { Err(ERR_RANGE) }
 }
 
 pub unsafe fn gdma_transfer_start(
@@ -275,7 +273,8 @@ fn heard(link: &'static Link, event: u16, mut args: Reader<'_>) {
         return;
     }
     // SAFETY: the program gave this function for this transfer, which it has not released.
-    let call = unsafe { std::mem::transmute::<*const (), Done>(std::ptr::with_exposed_provenance(done)) };
+    let call =
+        unsafe { std::mem::transmute::<*const (), Done>(std::ptr::with_exposed_provenance(done)) };
     let user = with_exposed_provenance_mut(transfer.kept(USER) as usize);
     // SAFETY: as the header promises: on the library's thread, with the program's argument.
     unsafe { call(with_exposed_provenance_mut(context.pointer()), transfer.id(), status, user) };
@@ -327,11 +326,8 @@ fn failed(transfer: Object<'_>) -> i32 {
 /// Frees a transfer, also one that the host never began.
 pub unsafe fn gdma_transfer_release(transfer: *mut gdma_transfer) -> Result<i32, Failure> {
     let (object, link) = REMOTE.object(transfer.addr(), kinds::TRANSFER)?;
-    let asked = link.call(
-        calls::GDMA_TRANSFER_RELEASE,
-        |w| w.name(object.name()),
-        |r| Ok(r.i32()?),
-    );
+    let asked =
+        link.call(calls::GDMA_TRANSFER_RELEASE, |w| w.name(object.name()), |r| Ok(r.i32()?));
     match asked {
         Ok(OK) | Err(Failure::Object) => {}
         other => return other,

@@ -81,8 +81,7 @@ pub fn wait_for_callbacks(context: Name, link: &Link) {
     };
     while waits(&all) && link.is_alive() {
         let pause = std::time::Duration::from_millis(100);
-        (all, _) =
-            DELIVERED.wait_timeout(all, pause).unwrap_or_else(PoisonError::into_inner);
+        (all, _) = DELIVERED.wait_timeout(all, pause).unwrap_or_else(PoisonError::into_inner);
     }
 }
 

@@ -30,8 +30,7 @@ impl Link {
         let held = self.open_call(numbers::ATTACH, |w| w.u64(handle))?;
         let lent = Lent { link: self, buffer, held: Some(held) };
         for _ in 0..ASKED_MAX {
-            let there =
-                self.call(numbers::ATTACHED, |w| w.u64(handle), |r| Ok(r.bool()?))?;
+            let there = self.call(numbers::ATTACHED, |w| w.u64(handle), |r| Ok(r.bool()?))?;
             if there {
                 return Ok(lent);
             }

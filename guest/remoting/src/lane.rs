@@ -7,7 +7,6 @@ use vfun::{Error, Function, OwnedPending};
 use vfun_remoting::limits::{BATCH_BYTES, RECORDS_MAX};
 use vfun_remoting::{AnswerHead, CallHead, HEAD_BYTES, Writer, numbers, put_record};
 
-
 /// How long a call waits at a time for a cell that another thread's call holds.
 const CELL_PAUSE: Duration = Duration::from_micros(20);
 

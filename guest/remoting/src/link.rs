@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use vfun::{Error, Function, Results, Session};
 use vfun_remoting::{AnswerHead, CallHead, HEAD_BYTES, Reader, Writer, numbers};
+use vfun_window::Process;
 
 /// A connection. It is never taken down before its process ends; it can be lost.
 pub struct Link {
@@ -18,7 +19,7 @@ pub struct Link {
     _session: Session,
     /// Its number in this process, from 1.
     pub(crate) number: u32,
-    process: u32,
+    process: Process,
     lost: AtomicBool,
     /// Something was collected or is under way in the lane.
     busy: AtomicBool,
@@ -50,7 +51,7 @@ impl Link {
             function,
             _session: session,
             number,
-            process: std::process::id(),
+            process: Process::current(),
             lost: AtomicBool::new(false),
             busy: AtomicBool::new(false),
             lane: Mutex::default(),
@@ -65,7 +66,7 @@ impl Link {
 
     /// Whether it can still be used: not lost, and of this process.
     pub fn is_alive(&self) -> bool {
-        !self.lost.load(Ordering::Relaxed) && self.process == std::process::id()
+        !self.lost.load(Ordering::Relaxed) && self.process.is_current()
     }
 
     /// Its number in this process: an object keeps that of its own.
@@ -116,12 +117,16 @@ impl Link {
         if !self.is_alive() {
             return Err(Failure::Lost);
         }
-        let mut call = vec![];
-        write(&mut Writer::call(&mut call, CallHead { sequence: 0, call: number }));
-        if let Some(body) = self.known.get(&call) {
-            return read(&mut Reader::new(&body));
+        let known = BYTES.with(|bytes| {
+            let call = &mut bytes.borrow_mut().0;
+            write(&mut Writer::call(call, CallHead { sequence: 0, call: number }));
+            self.known.look(call, |body| read(&mut Reader::new(body)))
+        });
+        if let Some(answer) = known {
+            return answer;
         }
-        let mut body = vec![];
+        let (mut call, mut body) = (vec![], vec![]);
+        write(&mut Writer::call(&mut call, CallHead { sequence: 0, call: number }));
         let made = self.call(number, write, |answer| {
             body.extend_from_slice(answer.rest());
             read(answer)

@@ -69,10 +69,7 @@ pub struct Fresh<'a> {
 
 impl Objects {
     pub const fn new() -> Objects {
-        Objects {
-            places: OnceLock::new(),
-            free: Mutex::new(Free { list: Vec::new(), fresh: 0 }),
-        }
+        Objects { places: OnceLock::new(), free: Mutex::new(Free { list: Vec::new(), fresh: 0 }) }
     }
 
     fn places(&self) -> &[Place] {
@@ -134,8 +131,8 @@ impl Objects {
         let (index, generation) = name.place().ok_or(Failure::Object)?;
         let place = &self.places()[index];
         let object = Object { place, index: index as u32 };
-        let same = place.kind.load(Ordering::Acquire) == kind.into()
-            && object.generation() == generation;
+        let same =
+            place.kind.load(Ordering::Acquire) == kind.into() && object.generation() == generation;
         if same { Ok(object) } else { Err(Failure::Object) }
     }
 

@@ -18,12 +18,7 @@ pub struct Remote {
 
 impl Remote {
     pub const fn new(api: Description) -> Remote {
-        Remote {
-            api,
-            objects: Objects::new(),
-            first: OnceLock::new(),
-            opening: Mutex::new(()),
-        }
+        Remote { api, objects: Objects::new(), first: OnceLock::new(), opening: Mutex::new(()) }
     }
 
     /// The latest connection, alive or not. Connections are few: one, and one more for each fork

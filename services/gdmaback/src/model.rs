@@ -238,7 +238,8 @@ unsafe extern "C" fn transfer_start(
         if to.own.is_some() && from.own.is_some() || to.context != from.context {
             return ERR_NODE;
         }
-        let (target, source) = (to.start.add(to_offset as usize), from.start.add(from_offset as usize));
+        let (target, source) =
+            (to.start.add(to_offset as usize), from.start.add(from_offset as usize));
         std::ptr::copy(source, target, bytes as usize);
         let made = born(Transfer { context: to.context, moved: bytes });
         of::<Context, _>(to.context).transfers.insert(made.expose_provenance());

@@ -72,7 +72,10 @@ mod tests {
         let calls = OpenCalls::new(|| ());
         let mut room = [0; 8];
         let mut order = Order::default();
-        assert_eq!((order.turn(1), order.turn(2), order.turn(0)), (Turn::Now, Turn::Early, Turn::Now));
+        assert_eq!(
+            (order.turn(1), order.turn(2), order.turn(0)),
+            (Turn::Now, Turn::Early, Turn::Now)
+        );
         let call = Out::private_later(&mut room, &calls).later().unwrap();
         order.keep(2, Early { bytes: vec![2], call });
         assert_eq!(order.turn(2), Turn::Past, "a second one of this number");

@@ -19,6 +19,8 @@ fn allowed(from: &str, package: &str) -> &'static [&'static str] {
         "host" if package == "vfun-gateway" => &["protocol", "host", "guest"],
         // What manager and services speak, and no guest: docs/decisions/0021.
         "host" => &["protocol", "host", "services/supervise", "services/kernelmap"],
+        // What it makes is checked in; it runs on neither side.
+        "tools" => &["protocol"],
         "cli" | "tests" | "bench" => {
             &["protocol", "host", "guest", "services", "cli", "tests", "bench", "functions"]
         }

@@ -2,6 +2,7 @@
 //!
 //! One program for all files: linking is most of what a small one costs.
 
+mod apis;
 mod buffers;
 mod examples;
 mod failure;

@@ -75,7 +75,9 @@ fn format(text: &str) -> Result<String, GenerateError> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|e| bad(format!("cannot be run ({e}); install it with `rustup component add rustfmt`")))?;
+        .map_err(|e| {
+            bad(format!("cannot be run ({e}); install it with `rustup component add rustfmt`"))
+        })?;
     let mut stdin = child.stdin.take().expect("piped");
     let owned = text.to_owned();
     let feed = std::thread::spawn(move || stdin.write_all(owned.as_bytes()));

@@ -60,7 +60,11 @@ pub struct FunctionModel {
 pub enum Does {
     /// It is refused; why.
     Refuse(String),
-    Call { how: How, by_hand: ByHand, frees: Option<String> },
+    Call {
+        how: How,
+        by_hand: ByHand,
+        frees: Option<String>,
+    },
 }
 
 #[derive(Debug)]

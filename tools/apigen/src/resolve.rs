@@ -104,11 +104,9 @@ impl Resolver<'_> {
         }
         let does = match &notes.refuse {
             Some(why) => Does::Refuse(why.clone()),
-            None => Does::Call {
-                how: notes.how,
-                by_hand: notes.by_hand,
-                frees: notes.frees.clone(),
-            },
+            None => {
+                Does::Call { how: notes.how, by_hand: notes.by_hand, frees: notes.frees.clone() }
+            }
         };
         let asked = matches!(&does, Does::Call { how, .. } if *how != How::Local);
         if wrong.is_empty() {
@@ -161,7 +159,11 @@ impl Resolver<'_> {
                     return Err(format!("'{word}' is for pointers to objects, not for {ty}"));
                 };
                 let kind = self.kind_of(name)?;
-                Ok(if word == "new" { Role::NewObject { kind } } else { Role::FoundObject { kind } })
+                Ok(if word == "new" {
+                    Role::NewObject { kind }
+                } else {
+                    Role::FoundObject { kind }
+                })
             }
             (CType::Struct(name), Some("out")) => Ok(Role::OutStruct(name.clone())),
             (CType::Struct(name), Some("in")) => Ok(Role::InStruct(name.clone())),
@@ -208,7 +210,9 @@ impl Resolver<'_> {
             if let Some(other) = numbers.insert(kind.number, name) {
                 wrong.push(format!("object.{name}: {other} has its number"));
             }
-            if let Some(parent) = kind.parent.as_ref().filter(|p| !self.notes.object.contains_key(*p)) {
+            if let Some(parent) =
+                kind.parent.as_ref().filter(|p| !self.notes.object.contains_key(*p))
+            {
                 wrong.push(format!("object.{name}: there is no object {parent}"));
             }
         }
@@ -268,7 +272,9 @@ impl Resolver<'_> {
                     ty => self.scalar(ty).is_some(),
                 };
                 if !plain {
-                    wrong.push(format!("struct {name}.{member}: {ty} is neither a number nor an array of numbers"));
+                    wrong.push(format!(
+                        "struct {name}.{member}: {ty} is neither a number nor an array of numbers"
+                    ));
                 }
             }
             let mut plain = found.clone();

@@ -93,7 +93,10 @@ fn symbol(model: &Model, function: &FunctionModel) -> String {
             format!("// {why}\nlet _ = ({});\nErr(Failure::Unsupported)", names.join(", "))
         }
         Does::Call { how, by_hand, .. } if by_hand.guest() || *how == How::Local => {
-            format!("// SAFETY: C's rules for this function, which its program keeps.\nunsafe {{ hand::{name}({}) }}", names.join(", "))
+            format!(
+                "// SAFETY: C's rules for this function, which its program keeps.\nunsafe {{ hand::{name}({}) }}",
+                names.join(", ")
+            )
         }
         Does::Call { how, frees, .. } => call(model, function, *how, frees.as_deref()),
     };
@@ -126,7 +129,11 @@ fn prepare(model: &Model, function: &FunctionModel) -> String {
         let Role::Object { kind: k, .. } = role else { continue };
         let to = if link { "_" } else { "link" };
         link = true;
-        let _ = writeln!(text, "let ({name}_object, {to}) = REMOTE.object({name}.addr(), kinds::{})?;", kind(k));
+        let _ = writeln!(
+            text,
+            "let ({name}_object, {to}) = REMOTE.object({name}.addr(), kinds::{})?;",
+            kind(k)
+        );
     }
     if !link {
         text.push_str("let link = REMOTE.link()?;\n");
@@ -202,7 +209,8 @@ fn call(model: &Model, function: &FunctionModel, how: How, frees: Option<&str>) 
     let writes = writes(function);
     if matches!(how, How::Async | How::AsyncNow) {
         let now = how == How::AsyncNow;
-        let _ = writeln!(text, "link.post({number}, {now}, |w| {{\n{writes}}})?;\nlet returned = OK;");
+        let _ =
+            writeln!(text, "link.post({number}, {now}, |w| {{\n{writes}}})?;\nlet returned = OK;");
         text.push_str(&after(function, frees, &[]));
         return text + "Ok(returned)";
     }
@@ -222,7 +230,8 @@ fn call(model: &Model, function: &FunctionModel, how: How, frees: Option<&str>) 
          r.end()?;\nOk((returned, outs))\n}}{keep})?;"
     );
     let pattern: String = names.iter().map(|n| format!("{n}, ")).collect();
-    let _ = writeln!(text, "if let Some(({pattern})) = outs {{\n{}}}", after(function, frees, &reads));
+    let _ =
+        writeln!(text, "if let Some(({pattern})) = outs {{\n{}}}", after(function, frees, &reads));
     text + "Ok(returned)"
 }
 

@@ -56,7 +56,10 @@ fn out_struct(role: &Role) -> Option<&str> {
 
 /// Functions that get to the host.
 fn functions(model: &Model) -> impl Iterator<Item = &FunctionModel> {
-    model.functions.iter().filter(|f| matches!(&f.does, Does::Call { how, .. } if *how != How::Local))
+    model
+        .functions
+        .iter()
+        .filter(|f| matches!(&f.does, Does::Call { how, .. } if *how != How::Local))
 }
 
 /// Functions of the library that the host's half calls.
@@ -71,10 +74,17 @@ fn by_hand(function: &FunctionModel) -> bool {
 /// The library's functions, as a table: the real library or a model of it.
 fn native(model: &Model) -> String {
     let scalar = model.status.scalar.name();
-    let mut text = String::from("/// The functions of the library that does the work.\n#[derive(Clone, Copy)]\npub struct Native {\n");
+    let mut text = String::from(
+        "/// The functions of the library that does the work.\n#[derive(Clone, Copy)]\npub struct Native {\n",
+    );
     for f in natives(model) {
         let types: Vec<_> = f.parameters.iter().map(|p| p.rust.as_str()).collect();
-        let _ = writeln!(text, "pub {}: unsafe extern \"C\" fn({}) -> {scalar},", f.name, types.join(", "));
+        let _ = writeln!(
+            text,
+            "pub {}: unsafe extern \"C\" fn({}) -> {scalar},",
+            f.name,
+            types.join(", ")
+        );
     }
     text.push_str("}\n\nimpl Native {\n/// Those of the library that this program is linked with.\npub fn linked() -> Native {\nunsafe extern \"C\" {\n");
     for f in natives(model) {
@@ -136,7 +146,10 @@ fn decode(function: &FunctionModel, frees: Option<&str>) -> String {
             ),
             Role::InStruct(of) => writeln!(bytes, "let {name} = read_{of}(&mut args)?;"),
             Role::InBytes { length } => {
-                writeln!(bytes, "let {name} = args.bytes(usize::try_from({length}).map_err(|_| Refusal::Limit)?)?;")
+                writeln!(
+                    bytes,
+                    "let {name} = args.bytes(usize::try_from({length}).map_err(|_| Refusal::Limit)?)?;"
+                )
             }
             Role::OutValue(_) | Role::OutStruct(_) | Role::ByHand => Ok(()),
         };

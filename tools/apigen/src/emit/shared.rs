@@ -29,7 +29,12 @@ pub fn kinds(model: &Model) -> String {
 pub fn numbers(model: &Model) -> String {
     let mut text = String::from("/// Numbers of calls.\n#[allow(dead_code)]\npub mod calls {\n");
     for function in &model.functions {
-        let _ = writeln!(text, "pub const {}: u16 = {};", function.name.to_uppercase(), function.number);
+        let _ = writeln!(
+            text,
+            "pub const {}: u16 = {};",
+            function.name.to_uppercase(),
+            function.number
+        );
     }
     text + "}\n"
 }
@@ -45,7 +50,10 @@ pub fn types(model: &Model) -> String {
         );
     }
     for (name, CStruct { members }) in &model.structs {
-        let _ = writeln!(text, "/// As in the API's header.\n#[repr(C)]\n#[derive(Clone, Copy)]\npub struct {name} {{");
+        let _ = writeln!(
+            text,
+            "/// As in the API's header.\n#[repr(C)]\n#[derive(Clone, Copy)]\npub struct {name} {{"
+        );
         for member in members {
             let _ = writeln!(text, "pub {}: {},", member.name, member.ty.to_string());
         }
@@ -55,7 +63,11 @@ pub fn types(model: &Model) -> String {
 }
 
 /// The structs that one side writes and those that it reads.
-pub fn writers_and_readers(model: &Model, writes: fn(&Role) -> Option<&str>, reads: fn(&Role) -> Option<&str>) -> String {
+pub fn writers_and_readers(
+    model: &Model,
+    writes: fn(&Role) -> Option<&str>,
+    reads: fn(&Role) -> Option<&str>,
+) -> String {
     let used = |pick: fn(&Role) -> Option<&str>| -> BTreeSet<&str> {
         let roles = model.functions.iter().flat_map(|f| &f.parameters).map(|p| &p.role);
         roles.filter_map(pick).collect()
@@ -72,7 +84,9 @@ pub fn writers_and_readers(model: &Model, writes: fn(&Role) -> Option<&str>, rea
 
 /// Each member by itself: what lies between members stays on its side.
 fn writer(name: &str, of: &CStruct) -> String {
-    let mut text = format!("/// Writes each member.\npub fn write_{name}(w: &mut Writer<'_>, of: &{name}) {{\n");
+    let mut text = format!(
+        "/// Writes each member.\npub fn write_{name}(w: &mut Writer<'_>, of: &{name}) {{\n"
+    );
     for member in &of.members {
         let _ = match &member.ty {
             CType::Array { of: item, .. } if item.to_string() == "u8" => {
@@ -88,15 +102,25 @@ fn writer(name: &str, of: &CStruct) -> String {
 }
 
 fn reader(name: &str, of: &CStruct) -> String {
-    let mut text = format!("/// Reads each member.\npub fn read_{name}(r: &mut Reader<'_>) -> Result<{name}, Refusal> {{\n");
+    let mut text = format!(
+        "/// Reads each member.\npub fn read_{name}(r: &mut Reader<'_>) -> Result<{name}, Refusal> {{\n"
+    );
     for member in &of.members {
         if let CType::Array { of: item, count } = &member.ty {
             if item.to_string() == "u8" {
-                let _ = writeln!(text, "let mut {0} = [0; {count}];\n{0}.copy_from_slice(r.bytes({count})?);", member.name);
+                let _ = writeln!(
+                    text,
+                    "let mut {0} = [0; {count}];\n{0}.copy_from_slice(r.bytes({count})?);",
+                    member.name
+                );
                 continue;
             }
             let zero = if matches!(item.to_string().as_str(), "f32" | "f64") { "0.0" } else { "0" };
-            let _ = writeln!(text, "let mut {0} = [{zero}; {count}];\nfor v in &mut {0} {{ *v = r.{item}()?; }}", member.name);
+            let _ = writeln!(
+                text,
+                "let mut {0} = [{zero}; {count}];\nfor v in &mut {0} {{ *v = r.{item}()?; }}",
+                member.name
+            );
         } else {
             let _ = writeln!(text, "let {} = r.{}()?;", member.name, member.ty);
         }
