@@ -30,7 +30,8 @@ struct Place {
     references: AtomicU32,
     /// The place that it belongs to, counted from 1; 0: none.
     parent: AtomicU32,
-    padding: AtomicU32,
+    /// How many objects belong to it.
+    children: AtomicU32,
     kept: [AtomicU64; KEPT],
 }
 
@@ -103,7 +104,11 @@ impl Objects {
         let place = &self.places()[index as usize];
         place.link.store(link, Ordering::Relaxed);
         place.references.store(1, Ordering::Relaxed);
+        place.children.store(0, Ordering::Relaxed);
         place.parent.store(parent.map_or(0, |p| p.index + 1), Ordering::Relaxed);
+        if let Some(parent) = parent {
+            parent.place.children.fetch_add(1, Ordering::Relaxed);
+        }
         place.kept.iter().for_each(|k| k.store(0, Ordering::Relaxed));
         place.kind.store(kind.into(), Ordering::Release);
         Ok(Fresh { of: self, object: Some(Object { place, index }) })
@@ -170,24 +175,27 @@ impl Objects {
 
     /// Forgets an object, and all that belong to it: every pointer to them is stale from now on.
     pub fn forget(&self, object: Object<'_>) {
-        let used = self.free().fresh;
-        let children = |of: u32| {
-            let all = self.places()[..used as usize].iter().zip(0..);
-            all.filter(move |(p, _)| {
-                p.parent.load(Ordering::Relaxed) == of + 1 && p.kind.load(Ordering::Relaxed) != 0
-            })
-        };
-        let mut ends = vec![object.index];
-        while let Some(index) = ends.pop() {
-            ends.extend(children(index).map(|(_, child)| child));
-            self.give_back(index);
+        // Most have no children: all places are looked at only for those that do.
+        if object.place.children.load(Ordering::Acquire) > 0 {
+            let used = self.free().fresh;
+            for (place, index) in self.places()[..used as usize].iter().zip(0..) {
+                if place.parent.load(Ordering::Relaxed) == object.index + 1
+                    && place.kind.load(Ordering::Relaxed) != 0
+                {
+                    self.forget(Object { place, index });
+                }
+            }
         }
+        self.give_back(object.index);
     }
 
     fn give_back(&self, index: u32) {
         let place = &self.places()[index as usize];
         if place.kind.swap(0, Ordering::AcqRel) != 0 {
-            place.parent.store(0, Ordering::Relaxed);
+            let parent = place.parent.swap(0, Ordering::Relaxed);
+            if let Some(parent) = parent.checked_sub(1) {
+                self.places()[parent as usize].children.fetch_sub(1, Ordering::Relaxed);
+            }
             place.used.fetch_add(1, Ordering::Relaxed);
             self.free().list.push(index);
         }
