@@ -128,6 +128,18 @@ fn long_moves_from_and_to_any_byte() {
 }
 
 #[test]
+fn memory_that_is_slow_to_be_written_does_not_make_the_buffer_run_over() {
+    let fabric = Fabric::new(MEMORY);
+    let mut engine = fabric.open_engine(1);
+    // The W channel pauses three of four cycles, the others never.
+    engine.set_pauses(3 << 22 | 1);
+    let done = run(&mut engine, &descriptor((1, 1), (2, 2), MEMORY as u32 - 64, 1));
+    assert_eq!(done.status, DONE_OKAY);
+    assert!(done.cycles > 3 * MEMORY as u32 / 64, "{} cycles", done.cycles);
+    assert!(fabric.read(2, 2, MEMORY as usize - 64) == fabric.read(1, 1, MEMORY as usize - 64));
+}
+
+#[test]
 fn two_nodes_write_to_one_at_the_same_time() {
     let fabric = Fabric::new(MEMORY);
     let (mut second, mut third) = (fabric.open_engine(2), fabric.open_engine(3));

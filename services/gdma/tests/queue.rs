@@ -88,7 +88,7 @@ fn an_error_is_shown_by_the_status_and_does_not_stop_the_next_one() {
 
 #[test]
 fn a_reset_forgets_all_and_nothing_is_written_from_then_on() {
-    for pauses in [0, 5] {
+    for pauses in [0, 0x55_0005] {
         let fabric = Fabric::new(MEMORY);
         let mut engine = fabric.open_engine(1);
         engine.set_pauses(pauses);
