@@ -1,6 +1,7 @@
 //! What the pointers stand for that a program got from an API.
 
 use crate::failure::Failure;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use vfun_remoting::Name;
@@ -47,10 +48,14 @@ pub struct Objects {
     free: Mutex<Free>,
 }
 
+/// So many places rest after their objects are gone, before the first of them is used again: a
+/// stale pointer is noticed meanwhile. They are 16 KiB, and stay in a processor's cache.
+const RESTING: usize = 256;
+
 #[derive(Default)]
 struct Free {
-    /// Given back.
-    list: Vec<u32>,
+    /// Given back, the longest ago first.
+    list: VecDeque<u32>,
     /// Places from here on were never used.
     fresh: u32,
 }
@@ -68,9 +73,22 @@ pub struct Fresh<'a> {
     object: Option<Object<'a>>,
 }
 
+impl Free {
+    fn take(&mut self) -> Option<u32> {
+        if self.list.len() <= RESTING && (self.fresh as usize) < OBJECTS_MAX {
+            self.fresh += 1;
+            return Some(self.fresh - 1);
+        }
+        self.list.pop_front()
+    }
+}
+
 impl Objects {
     pub const fn new() -> Objects {
-        Objects { places: OnceLock::new(), free: Mutex::new(Free { list: Vec::new(), fresh: 0 }) }
+        Objects {
+            places: OnceLock::new(),
+            free: Mutex::new(Free { list: VecDeque::new(), fresh: 0 }),
+        }
     }
 
     fn places(&self) -> &[Place] {
@@ -91,16 +109,7 @@ impl Objects {
         parent: Option<Object<'_>>,
     ) -> Result<Fresh<'_>, Failure> {
         debug_assert!(kind != 0, "0 marks a free place");
-        let mut free = self.free();
-        let index = match free.list.pop() {
-            Some(index) => index,
-            None if (free.fresh as usize) < OBJECTS_MAX => {
-                free.fresh += 1;
-                free.fresh - 1
-            }
-            None => return Err(Failure::Limit),
-        };
-        drop(free);
+        let index = self.free().take().ok_or(Failure::Limit)?;
         let place = &self.places()[index as usize];
         place.link.store(link, Ordering::Relaxed);
         place.references.store(1, Ordering::Relaxed);
@@ -197,7 +206,7 @@ impl Objects {
                 self.places()[parent as usize].children.fetch_sub(1, Ordering::Relaxed);
             }
             place.used.fetch_add(1, Ordering::Relaxed);
-            self.free().list.push(index);
+            self.free().list.push_back(index);
         }
     }
 }
@@ -312,7 +321,16 @@ mod tests {
         let pointer = first.object().pointer();
         drop(first);
         assert!(all.find(pointer, A).is_err());
-        assert_eq!(all.make(A, 1, None).unwrap().keep().pointer(), pointer);
+    }
+
+    #[test]
+    fn a_stale_pointer_is_not_the_next_object_s() {
+        let all = Objects::new();
+        let pointer = all.make(A, 1, None).unwrap().object().pointer();
+        for _ in 0..RESTING {
+            assert_ne!(all.make(A, 1, None).unwrap().object().pointer(), pointer);
+        }
+        assert_eq!(all.make(A, 1, None).unwrap().object().pointer(), pointer, "memory is bounded");
     }
 
     #[test]
@@ -322,6 +340,8 @@ mod tests {
             all.make(A, 1, None).unwrap().keep();
         }
         assert!(matches!(all.make(A, 1, None), Err(Failure::Limit)));
+        all.forget(all.of_id(1 << 16, A).unwrap());
+        assert!(all.make(A, 1, None).is_ok(), "all places can be used");
     }
 
     #[test]
