@@ -1,6 +1,7 @@
 //! What a description cannot say: where memory lies, identifiers, and callbacks.
 #![allow(unsafe_code, clippy::too_many_arguments, clippy::missing_safety_doc)]
 
+use crate::callbacks::{self, Callback, Done};
 use crate::generated::{
     OK, REMOTE, calls, gdma_buffer, gdma_context, gdma_node, gdma_progress, gdma_transfer, kinds,
     read_gdma_progress,
@@ -8,11 +9,13 @@ use crate::generated::{
 use crate::pools;
 use std::ffi::c_void;
 use std::ptr::with_exposed_provenance_mut;
-use vfun_remoting_guest::{Failure, Kind, Link, Object, Reader, out};
+use vfun_remoting_guest::{Failure, Handlers, Kind, Lent, Link, Object, Reader, in_callback, out};
 
 /// Statuses of the header that this file makes by itself.
+const BUSY: i32 = 1;
 const ERR_NODE: i32 = -4;
 const ERR_RANGE: i32 = -5;
+const ERR_LOST: i32 = -7;
 
 /// What a buffer's object keeps: where it lies in its pool, or [`REMOTE_NODE`]; its bytes.
 const OFFSET: usize = 0;
@@ -20,14 +23,8 @@ const BYTES: usize = 1;
 /// The offset of a buffer on another node.
 const REMOTE_NODE: u64 = u64::MAX;
 
-/// What a transfer's object keeps: the program's callback and its argument, and how a transfer
-/// ended that the host never began (0: it was begun).
-const DONE: usize = 0;
-const USER: usize = 1;
-const FAILED: usize = 2;
-
-/// The type of the callback, `gdma_done`.
-type Done = unsafe extern "C" fn(*mut gdma_context, u32, i32, *mut c_void);
+/// What a transfer's object keeps: how one ended that the host never began (0: it was begun).
+const FAILED: usize = 0;
 
 /// The event that tells of a transfer's end.
 const DONE_EVENT: u16 = 34;
@@ -49,11 +46,24 @@ pub unsafe fn gdma_status_text(status: i32) -> *const i8 {
     text.as_ptr()
 }
 
+/// What is done with the host's events.
+const HANDLERS: Handlers = Handlers { event: heard, lost: |link| callbacks::lost(link, ERR_LOST) };
+
+/// A connection that hears of transfers, and a pool for a new context.
+fn connected() -> Result<(&'static Link, Lent), Failure> {
+    let link = REMOTE.link()?;
+    link.listen(HANDLERS)?;
+    Ok((link, pools::lend(link)?))
+}
+
 pub unsafe fn gdma_init(version: u32, context: *mut *mut gdma_context) -> Result<i32, Failure> {
     // SAFETY: C's rules for this function.
     let place = unsafe { out::place(context) }?;
-    let link = REMOTE.link()?;
-    let pool = pools::lend(link)?;
+    let (link, pool) = match connected() {
+        // The service died before, and only this call has noticed it.
+        Err(Failure::Lost) => connected()?,
+        other => other?,
+    };
     let new = REMOTE.objects.make(kinds::CONTEXT, link.number(), None)?;
     let returned = link.call(
         calls::GDMA_INIT,
@@ -65,7 +75,6 @@ pub unsafe fn gdma_init(version: u32, context: *mut *mut gdma_context) -> Result
         |r| Ok(r.i32()?),
     )?;
     if returned == OK {
-        link.listen(heard);
         let object = new.keep();
         pools::put(object, pool);
         place.write(with_exposed_provenance_mut(object.pointer()));
@@ -74,20 +83,26 @@ pub unsafe fn gdma_init(version: u32, context: *mut *mut gdma_context) -> Result
 }
 
 pub unsafe fn gdma_exit(context: *mut gdma_context) -> Result<i32, Failure> {
-    let object = match REMOTE.object(context.addr(), kinds::CONTEXT) {
+    let object = REMOTE.objects.find(context.addr(), kinds::CONTEXT)?;
+    if in_callback() {
+        return Ok(BUSY); // it would wait for itself
+    }
+    let known_by = REMOTE.link_of(object).ok_or(Failure::Object)?;
+    callbacks::wait_for_all(object.pointer(), known_by);
+    match REMOTE.object(context.addr(), kinds::CONTEXT) {
         Ok((object, link)) => {
-            pools::wait_for_callbacks(object.name(), link);
             let returned =
                 link.call(calls::GDMA_EXIT, |w| w.name(object.name()), |r| Ok(r.i32()?))?;
             if returned != OK {
                 return Ok(returned);
             }
-            object
+            // Those of transfers that other threads started meanwhile.
+            callbacks::wait_for_all(object.pointer(), link);
         }
         // Its service is gone, and with it all that there was to free there.
-        Err(Failure::Lost) => REMOTE.objects.find(context.addr(), kinds::CONTEXT)?,
+        Err(Failure::Lost) => {}
         Err(other) => return Err(other),
-    };
+    }
     let name = object.name();
     REMOTE.objects.forget(object);
     pools::take(name);
@@ -132,16 +147,14 @@ pub unsafe fn gdma_buffer_map(
 ) -> Result<i32, Failure> {
     let (buffer, _) = REMOTE.object(buffer.addr(), kinds::BUFFER)?;
     // SAFETY: C's rules for this function.
-    let (address, bytes) = unsafe { (out::place(address)?, out::place_or_none(bytes)) };
+    let (address, bytes) = unsafe { (out::place(address)?, out::place(bytes)?) };
     let offset = buffer.kept(OFFSET);
     if offset == REMOTE_NODE {
         return Ok(ERR_NODE);
     }
     let pool = pools::context_of(buffer)?.kept(pools::POOL_START);
     address.write(with_exposed_provenance_mut((pool + offset) as usize));
-    if let Some(bytes) = bytes {
-        bytes.write(buffer.kept(BYTES));
-    }
+    bytes.write(buffer.kept(BYTES));
     Ok(OK)
 }
 
@@ -221,19 +234,20 @@ pub unsafe fn gdma_transfer_start(
     let (from, _) = REMOTE.object(from.addr(), kinds::BUFFER)?;
     // SAFETY: C's rules for this function.
     let place = unsafe { out::place(transfer) }?;
+    let context = pools::context_of(to)?;
+    if context.pointer() != pools::context_of(from)?.pointer() {
+        return Err(Failure::Argument);
+    }
     if let Err(status) = check((to, to_offset), (from, from_offset), bytes) {
         return Ok(status);
     }
-    let context = pools::context_of(to)?;
     let new = REMOTE.objects.make(kinds::TRANSFER, link.number(), Some(context))?;
     let object = new.object();
     if let Some(done) = done {
-        object.keep(DONE, (done as *const ()).expose_provenance() as u64);
-        object.keep(USER, user.expose_provenance() as u64);
-        pools::await_callback(context.name());
+        let (user, context) = (user.expose_provenance(), context.pointer());
+        let (id, link) = (object.id(), link.number());
+        callbacks::await_end(object.name(), Callback { done, user, context, id, link });
     }
-    // The program may be called back before this returns, so it has its answer first.
-    place.write(with_exposed_provenance_mut(object.pointer()));
     let posted = link.post(calls::GDMA_TRANSFER_START, true, |w| {
         w.name(to.name());
         w.u64(to_offset);
@@ -244,41 +258,27 @@ pub unsafe fn gdma_transfer_start(
         w.name(object.name());
     });
     match posted {
-        Ok(()) => {
-            new.keep();
-            Ok(OK)
-        }
-        Err(failure) => {
-            if done.is_some() {
-                pools::callback_done(context.name());
-            }
-            Err(failure)
-        }
+        // Its function was called already, with the loss: so it was started.
+        Err(_) if done.is_some() && !callbacks::withdraw(object.name()) => {}
+        Err(failure) => return Err(failure),
+        Ok(()) => {}
     }
+    new.keep();
+    place.write(with_exposed_provenance_mut(object.pointer()));
+    Ok(OK)
 }
 
 /// An event of the host: a transfer has ended, or was never begun.
 fn heard(link: &'static Link, event: u16, mut args: Reader<'_>) {
     let (Ok(name), Ok(status), Ok(begun)) = (args.name(), args.i32(), args.bool()) else { return };
-    let Ok(transfer) = REMOTE.objects.named(name, kinds::TRANSFER) else { return };
-    if event != DONE_EVENT || transfer.link() != link.number() {
+    if event != DONE_EVENT {
         return;
     }
-    if !begun {
+    // The program may have released it before.
+    if !begun && let Ok(transfer) = REMOTE.objects.named(name, kinds::TRANSFER) {
         transfer.keep(FAILED, status as i64 as u64);
     }
-    let Ok(context) = pools::context_of(transfer) else { return };
-    let done = transfer.kept(DONE) as usize;
-    if done == 0 {
-        return;
-    }
-    // SAFETY: the program gave this function for this transfer, which it has not released.
-    let call =
-        unsafe { std::mem::transmute::<*const (), Done>(std::ptr::with_exposed_provenance(done)) };
-    let user = with_exposed_provenance_mut(transfer.kept(USER) as usize);
-    // SAFETY: as the header promises: on the library's thread, with the program's argument.
-    unsafe { call(with_exposed_provenance_mut(context.pointer()), transfer.id(), status, user) };
-    pools::callback_done(context.name());
+    callbacks::ended(link, name, status);
 }
 
 pub unsafe fn gdma_transfer_query(
