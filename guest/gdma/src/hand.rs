@@ -32,7 +32,7 @@ const DONE_EVENT: u16 = 34;
 pub unsafe fn gdma_status_text(status: i32) -> *const i8 {
     let text = match status {
         OK => c"done",
-        1 => c"not finished yet, or still in use",
+        BUSY => c"not finished yet, or still in use",
         -1 => c"a handle or an argument is wrong",
         -2 => c"the node's pool has no room for the buffer in one piece",
         -3 => c"more, or larger, than gdma_device_info says",
@@ -88,12 +88,15 @@ pub unsafe fn gdma_exit(context: *mut gdma_context) -> Result<i32, Failure> {
         return Ok(BUSY); // it would wait for itself
     }
     let known_by = REMOTE.link_of(object).ok_or(Failure::Object)?;
+    // Takes nothing more: a callback may be starting transfer after transfer.
+    object.keep(pools::CLOSES, 1);
     callbacks::wait_for_all(object.pointer(), known_by);
     match REMOTE.object(context.addr(), kinds::CONTEXT) {
         Ok((object, link)) => {
             let returned =
                 link.call(calls::GDMA_EXIT, |w| w.name(object.name()), |r| Ok(r.i32()?))?;
             if returned != OK {
+                object.keep(pools::CLOSES, 0);
                 return Ok(returned);
             }
             // Those of transfers that other threads started meanwhile.
@@ -117,7 +120,7 @@ pub unsafe fn gdma_buffer_alloc(
     let (node, link) = REMOTE.object(node.addr(), kinds::NODE)?;
     // SAFETY: C's rules for this function.
     let place = unsafe { out::place(buffer) }?;
-    let context = pools::context_of(node)?;
+    let context = pools::open_context_of(node)?;
     let new = REMOTE.objects.make(kinds::BUFFER, link.number(), Some(context))?;
     let (returned, offset, bytes) = link.call(
         calls::GDMA_BUFFER_ALLOC,
@@ -234,7 +237,7 @@ pub unsafe fn gdma_transfer_start(
     let (from, _) = REMOTE.object(from.addr(), kinds::BUFFER)?;
     // SAFETY: C's rules for this function.
     let place = unsafe { out::place(transfer) }?;
-    let context = pools::context_of(to)?;
+    let context = pools::open_context_of(to)?;
     if context.pointer() != pools::context_of(from)?.pointer() {
         return Err(Failure::Argument);
     }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vfun_remoting_guest::{Failure, Lent, Link, Name, Object};
 
-/// What a context's object keeps.
+/// What a context's object keeps: where its pool lies, and whether it is being closed.
 pub const POOL_START: usize = 0;
+pub const CLOSES: usize = 1;
 
 /// The variable that says how long a pool is, bytes; as on the host.
 const POOL_BYTES: &str = "GDMA_POOL_BYTES";
@@ -63,4 +64,10 @@ pub fn take(context: Name) {
 /// The context that an object belongs to.
 pub fn context_of(object: Object<'static>) -> Result<Object<'static>, Failure> {
     REMOTE.objects.ancestor(object, kinds::CONTEXT).ok_or(Failure::Object)
+}
+
+/// The same, unless it is being closed: as the library, it takes nothing more then.
+pub fn open_context_of(object: Object<'static>) -> Result<Object<'static>, Failure> {
+    let context = context_of(object)?;
+    if context.kept(CLOSES) == 0 { Ok(context) } else { Err(Failure::Lost) }
 }

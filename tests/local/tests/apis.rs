@@ -89,6 +89,11 @@ fn a_program_hears_the_same_from_the_host_and_from_the_library() {
     stand.until("nothing is left of it", |stand| stand.grants().is_empty());
 }
 
+fn kill_the_service(stand: &Stand) {
+    let pid = stand.grants().iter().map(|g| g.pid).find(|&pid| pid != 0).expect("a service");
+    assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+}
+
 #[test]
 fn a_program_outlives_its_service_and_its_fork() {
     let program = made("tests/local/tests/apis/survive.c");
@@ -99,8 +104,7 @@ fn a_program_outlives_its_service_and_its_fork() {
     while !said.ends_with("ready\n") {
         assert_ne!(out.read_line(&mut said).expect("text"), 0, "it ended early: {said}");
     }
-    let pid = stand.grants().iter().map(|g| g.pid).find(|&pid| pid != 0).expect("a service");
-    assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+    kill_the_service(&stand);
     out.read_to_string(&mut said).expect("text");
     assert!(child.wait().expect("its child").success(), "{said}");
     let wanted = [
@@ -119,6 +123,32 @@ fn a_program_outlives_its_service_and_its_fork() {
     for want in wanted {
         assert!(lines.any(|line| line == want), "no '{want}' where it belongs in:\n{said}");
     }
+}
+
+#[test]
+fn what_programs_seldom_do_is_the_same_from_the_host_and_from_the_library() {
+    let program = made("tests/local/tests/apis/unruly.c");
+    let stand = offer_gdma();
+    let native = said(program.command(&program.native));
+    assert!(native.contains("900 functions called, 0 wrong"), "{native}");
+    assert_eq!(native, said(program.on(&stand)));
+    stand.until("nothing is left of it", |stand| stand.grants().is_empty());
+}
+
+#[test]
+fn a_program_that_waits_for_callbacks_hears_that_its_service_died() {
+    let program = made("tests/local/tests/apis/unruly.c");
+    let stand = offer_gdma();
+    let mut child = program.on(&stand).arg("dies").stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut said = String::new();
+    while !said.ends_with("ready\n") {
+        assert_ne!(out.read_line(&mut said).expect("text"), 0, "it ended early: {said}");
+    }
+    kill_the_service(&stand);
+    out.read_to_string(&mut said).expect("text");
+    assert!(child.wait().expect("its child").success(), "{said}");
+    assert!(said.ends_with("300 functions called, 0 wrong, the last with -7\n"), "{said}");
 }
 
 #[test]
