@@ -28,8 +28,7 @@ programs='/usr/bin/sockperf /usr/bin/iperf3 /bin/ping /usr/sbin/sshd /usr/bin/ss
 # Folders that they read. What they load while they run lies in some of them.
 folders=''
 
-say() { printf '%s\n' "net-programs: $*" >&2; }
-die() { say "$*"; exit 1; }
+. "$here/packaging/unpacked.sh"
 
 refresh=no
 for word in "$@"; do
@@ -59,14 +58,7 @@ if [ $refresh = no ] && complete; then
     exit 0
 fi
 
-for tool in apt-get dpkg; do
-    command -v $tool >/dev/null 2>&1 || die "$tool is missing: this script unpacks packages of Debian"
-done
-
-mkdir -p "$(dirname "$dir")"
-temp=$(mktemp -d "$dir.XXXXXX")
-trap 'rm -rf "$temp"' EXIT
-trap 'exit 1' HUP INT TERM
+begin_unpacking "$dir"
 new=$temp/new
 root=$new/root
 # Where Debian's loader looks by itself.
@@ -74,7 +66,6 @@ libraries=lib/x86_64-linux-gnu
 mkdir -p "$root"
 
 . "$here/packaging/apt.sh"
-. "$here/packaging/unpacked.sh"
 apt_for "$suite" "$temp/apt" ||
     die "cannot reach the suite $suite on the mirrors that apt has configured"
 

@@ -21,15 +21,8 @@ programs='ovs-vswitchd ovsdb-server ovsdb-tool ovs-vsctl ovs-ofctl ovs-appctl'
 # interfaces of the kernel in the place of cards.
 drivers='mempool-ring net-tap'
 
-say() { printf '%s\n' "ovs-dpdk: $*" >&2; }
-die() { say "$*"; exit 1; }
-
-refresh=no
-case "${1-}" in
-    '') ;;
-    --refresh) refresh=yes ;;
-    *) die "unknown argument '$1'; there is --refresh" ;;
-esac
+. "$here/packaging/unpacked.sh"
+only_refresh "$@"
 
 works() { "$1/ovs-vswitchd" --version 2>/dev/null | grep -q DPDK; }
 if [ $refresh = no ] && [ -x "$dir/ovs-vswitchd" ] && works "$dir"; then
@@ -37,19 +30,11 @@ if [ $refresh = no ] && [ -x "$dir/ovs-vswitchd" ] && works "$dir"; then
     exit 0
 fi
 
-for tool in apt-get dpkg; do
-    command -v $tool >/dev/null 2>&1 || die "$tool is missing: this script unpacks packages of Debian"
-done
-
-mkdir -p "$(dirname "$dir")"
-temp=$(mktemp -d "$dir.XXXXXX")
-trap 'rm -rf "$temp"' EXIT
-trap 'exit 1' HUP INT TERM
+begin_unpacking "$dir"
 new=$temp/new
 mkdir -p "$new/drivers" "$new/programs"
 
 . "$here/packaging/apt.sh"
-. "$here/packaging/unpacked.sh"
 
 # Drivers are packages of their own, which have the version of DPDK in their names.
 packages=openvswitch-switch-dpdk

@@ -17,15 +17,8 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 dir=${VFUN_QEMU_IGB_DIR:-$here/target/qemu-igb}
 suite=${VFUN_QEMU_IGB_SUITE:-sid}
 
-say() { printf '%s\n' "qemu-igb: $*" >&2; }
-die() { say "$*"; exit 1; }
-
-refresh=no
-case "${1-}" in
-    '') ;;
-    --refresh) refresh=yes ;;
-    *) die "unknown argument '$1'; there is --refresh" ;;
-esac
+. "$here/packaging/unpacked.sh"
+only_refresh "$@"
 
 complete() { [ -x "$dir/qemu" ] && "$dir/qemu" -device igb,help >/dev/null 2>&1; }
 if [ $refresh = no ] && complete; then
@@ -33,18 +26,10 @@ if [ $refresh = no ] && complete; then
     exit 0
 fi
 
-for tool in apt-get dpkg; do
-    command -v $tool >/dev/null 2>&1 || die "$tool is missing: this script unpacks packages of Debian"
-done
-
-mkdir -p "$(dirname "$dir")"
-temp=$(mktemp -d "$dir.XXXXXX")
-trap 'rm -rf "$temp"' EXIT
-trap 'exit 1' HUP INT TERM
+begin_unpacking "$dir"
 mkdir -p "$temp/new/firmware"
 
 . "$here/packaging/apt.sh"
-. "$here/packaging/unpacked.sh"
 apt_for "$suite" "$temp/apt" ||
     die "cannot reach the suite $suite on the mirrors that apt has configured"
 

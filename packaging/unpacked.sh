@@ -1,10 +1,42 @@
-# To be sourced, after apt.sh: programs of packages that are not installed, each with
-# its libraries and loader.
+# To be sourced: programs of packages that are not installed, each with its libraries and
+# loader. What fetches also needs apt.sh.
 #
+#   say SENTENCE, die SENTENCE            to people, in the name of the script that sources this
+#   only_refresh ARGUMENT...              sets $refresh: yes if --refresh is the argument, which
+#                                         is the only one there is
+#   begin_unpacking FOLDER                makes a folder beside FOLDER, $temp, which goes when
+#                                         the script ends
 #   unpack_packages FOLDER PACKAGE...     fetches them with all that they need, and unpacks
 #                                         that into FOLDER/all
 #   copy_libraries FOLDER TO PROGRAM...   copies what these programs link to, and the loader,
 #                                         into TO; PROGRAMs may lie anywhere
+
+say() {
+    say_name=${0##*/}
+    printf '%s\n' "${say_name%.sh}: $*" >&2
+}
+die() { say "$*"; exit 1; }
+
+# shellcheck disable=SC2034  # read by the script that sources this
+only_refresh() {
+    refresh=no
+    case "${1-}" in
+        '') ;;
+        --refresh) refresh=yes ;;
+        *) die "unknown argument '$1'; there is --refresh" ;;
+    esac
+}
+
+begin_unpacking() {
+    for unpack_tool in apt-get dpkg; do
+        command -v $unpack_tool >/dev/null 2>&1 ||
+            die "$unpack_tool is missing: this script unpacks packages of Debian"
+    done
+    mkdir -p "$(dirname "$1")"
+    temp=$(mktemp -d "$1.XXXXXX")
+    trap 'rm -rf "$temp"' EXIT
+    trap 'exit 1' HUP INT TERM
+}
 
 unpack_packages() {
     unpack_to=$1

@@ -103,7 +103,10 @@ if [ "$kind" = all ] || [ "$kind" = address ]; then (
 	ASAN_OPTIONS=detect_leaks=0:handle_segv=0:handle_sigbus=0
 	export ASAN_OPTIONS
 	compiler_for_address
-	sanitized address '' ${*:-vfun-wire vfun-window vfun-ring vfun-queue vfun-wait vfun-signature vfun-supervise vfun-sdk vfun}
+	# Random calls of a remoted API's fuzzer: some seconds.
+	VFUN_FUZZ_CALLS=${VFUN_FUZZ_CALLS:-1000000}
+	export VFUN_FUZZ_CALLS
+	sanitized address '' ${*:-vfun-wire vfun-window vfun-ring vfun-queue vfun-wait vfun-signature vfun-supervise vfun-sdk vfun vfun-remoting vfun-remoting-host vfun-remoting-guest vfun-gdmaback}
 	echo "$passed $failed $skipped" >"$scratch/address"
 ); fi
 if [ "$kind" = all ] || [ "$kind" = thread ]; then (

@@ -6,11 +6,13 @@ use crate::generated::{
     read_gdma_progress,
 };
 use crate::pools;
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::with_exposed_provenance_mut;
 use vfun_remoting_guest::{Failure, Kind, Link, Object, Reader, out};
 
 /// Statuses of the header that this file makes by itself.
+const BUSY: i32 = 1;
 const ERR_NODE: i32 = -4;
 const ERR_RANGE: i32 = -5;
 
@@ -35,7 +37,7 @@ const DONE_EVENT: u16 = 34;
 pub unsafe fn gdma_status_text(status: i32) -> *const i8 {
     let text = match status {
         OK => c"done",
-        1 => c"not finished yet, or still in use",
+        BUSY => c"not finished yet, or still in use",
         -1 => c"a handle or an argument is wrong",
         -2 => c"the node's pool has no room for the buffer in one piece",
         -3 => c"more, or larger, than gdma_device_info says",
@@ -73,7 +75,16 @@ pub unsafe fn gdma_init(version: u32, context: *mut *mut gdma_context) -> Result
     Ok(returned)
 }
 
+thread_local! {
+    /// Whether this thread makes a callback of the program's.
+    static CALLS_BACK: Cell<bool> = const { Cell::new(false) };
+}
+
 pub unsafe fn gdma_exit(context: *mut gdma_context) -> Result<i32, Failure> {
+    if CALLS_BACK.get() {
+        REMOTE.object(context.addr(), kinds::CONTEXT)?;
+        return Ok(BUSY); // it would wait for itself
+    }
     let object = match REMOTE.object(context.addr(), kinds::CONTEXT) {
         Ok((object, link)) => {
             pools::wait_for_callbacks(object.name(), link);
@@ -276,8 +287,10 @@ fn heard(link: &'static Link, event: u16, mut args: Reader<'_>) {
     let call =
         unsafe { std::mem::transmute::<*const (), Done>(std::ptr::with_exposed_provenance(done)) };
     let user = with_exposed_provenance_mut(transfer.kept(USER) as usize);
+    CALLS_BACK.set(true);
     // SAFETY: as the header promises: on the library's thread, with the program's argument.
     unsafe { call(with_exposed_provenance_mut(context.pointer()), transfer.id(), status, user) };
+    CALLS_BACK.set(false);
     pools::callback_done(context.name());
 }
 

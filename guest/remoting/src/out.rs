@@ -45,8 +45,8 @@ pub unsafe fn bytes<'a>(pointer: *const u8, len: usize) -> Result<&'a [u8], Fail
     match (pointer.is_null(), len) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(Failure::Argument),
-        // SAFETY: the caller promises it. A length beyond half of all memory is none of C's.
         (false, n) if n <= isize::MAX as usize => {
+            // SAFETY: the caller promises it. A length beyond half of all memory is none of C's.
             Ok(unsafe { std::slice::from_raw_parts(pointer, n) })
         }
         _ => Err(Failure::Argument),

@@ -102,8 +102,9 @@ struct gdma_progress {
 
 /*
  * Called once when a transfer has ended, with how it ended; gdma_transfer_query
- * says the same by then. It runs on a thread of the library, one call at a time:
- * all other transfers wait for it. It may call every function but gdma_exit.
+ * says the same by then. It runs on a thread of the library, one call at a time,
+ * in the order in which the transfers ended: let it be short, because other
+ * transfers may wait for it. It may call every function but gdma_exit.
  */
 typedef void (*gdma_done)(gdma_context *context, gdma_id transfer, int status, void *user);
 
@@ -163,6 +164,11 @@ int gdma_transfer_start(gdma_buffer *to, uint64_t to_offset, gdma_buffer *from, 
 
 int gdma_transfer_id(gdma_transfer *transfer, gdma_id *id);
 int gdma_transfer_by_id(gdma_context *context, gdma_id id, gdma_transfer **transfer);
+
+/*
+ * How far the transfer is. A program may ask as often as it likes; each time it
+ * lends its processor to the simulated engine for some microseconds.
+ */
 int gdma_transfer_query(gdma_transfer *transfer, struct gdma_progress *progress);
 
 /* Forgets a transfer that has ended. GDMA_BUSY while it is under way. */

@@ -81,6 +81,8 @@ class Model {
     uint8_t answer[BURSTS + 1] = {};
     unsigned answer_head = 0;
     uint64_t pauses = 0;  // state of the pauses' generator; 0: there are none
+    enum Channel { AR, R, AW, W };
+    unsigned often[4] = {};  // of four cycles a channel pauses so many
     bool offered = false;
 
     uint8_t* beat(uint64_t at) const {
@@ -91,12 +93,12 @@ class Model {
         return memory.base + offset;
     }
 
-    bool pause() {
+    bool pause(Channel channel) {
         if (!pauses) return false;
         pauses ^= pauses << 13;
         pauses ^= pauses >> 7;
         pauses ^= pauses << 17;
-        return (pauses & 3) == 0;
+        return (pauses & 3) < often[channel];
     }
 
     void check_burst(uint64_t at, unsigned beats) {
@@ -105,11 +107,11 @@ class Model {
 
     // What the memories do in the cycle that is about to be clocked.
     void fabric_before() {
-        top.m_axi_arready = !reads.full() && !pause();
-        top.m_axi_awready = !writes.full() && answers < BURSTS && !pause();
-        top.m_axi_wready = !writes.empty() && answers < BURSTS && !pause();
+        top.m_axi_arready = !reads.full() && !pause(AR);
+        top.m_axi_awready = !writes.full() && answers < BURSTS && !pause(AW);
+        top.m_axi_wready = !writes.empty() && answers < BURSTS && !pause(W);
         // What was offered and not taken stays.
-        if (!reads.empty() && (offered || !pause())) {
+        if (!reads.empty() && (offered || !pause(R))) {
             if (!offered) {
                 const uint8_t* from = beat(reads.front().at);
                 if (from) load(from, top.m_axi_rdata.m_storage);
@@ -182,7 +184,11 @@ public:
     void set_memory(unsigned node, uint8_t* base, uint64_t bytes) {
         if (node <= NODES) memories[node] = {base, bytes};
     }
-    void set_pauses(uint64_t seed) { pauses = seed; }
+    void set_pauses(uint64_t seed) {
+        pauses = seed;
+        // Any channel may be the slowest one, and none stands still.
+        for (unsigned i = 0; i < 4; ++i) often[i] = seed >> (16 + 2 * i) & 3;
+    }
 
     // A clock cycle is settle(), at which outputs that follow from inputs are
     // there, and then edge().
@@ -229,7 +235,8 @@ void vfun_dma_memory(void* model, uint16_t node, uint8_t* base, uint64_t bytes) 
     static_cast<Model*>(model)->set_memory(node, base, bytes);
 }
 
-// From now on the memories pause at random, by this seed; 0: no more.
+// From now on the memories pause at random, by this seed, each channel as often
+// as it says; 0: no more.
 void vfun_dma_pauses(void* model, uint64_t seed) { static_cast<Model*>(model)->set_pauses(seed); }
 
 // How often the master broke a rule of AXI that the memories look at.

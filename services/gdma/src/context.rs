@@ -3,10 +3,12 @@
 
 use crate::edge::PoolMemory;
 use crate::engine::{BusError, Engine, global};
-use crate::limits::NODES;
+use crate::flow::{Flow, step};
+use crate::limits::{ASK_CYCLES, NODES};
 use crate::options::{Options, check_pool};
-use crate::state::{Buffer, Done, End, Progress, State};
-use crate::status::GdmaError;
+use crate::registers::IRQ_ENABLE;
+use crate::state::{Buffer, Done, End, Progress, Rest, State};
+use crate::status::{BUSY, GdmaError};
 use crate::worker;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,8 +20,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What callers and the thread share. Who takes both locks takes the state's first.
+/// What callers and the thread share. Who takes several locks takes them in this
+/// order: flow, state, engine.
 pub(crate) struct Shared {
+    pub flow: Mutex<Flow>,
     pub state: Mutex<State>,
     pub wake: Condvar,
     /// Counts what was started, so that the thread need not lock to look.
@@ -34,9 +38,22 @@ impl Shared {
         &self.engines[self.local as usize - 1]
     }
 
+    /// Something was started, or is to end.
     fn wake(&self, state: &mut State) {
         self.posted.fetch_add(1, Ordering::Release);
-        if std::mem::take(&mut state.asleep) {
+        self.wake_from(state, &[Rest::Asleep]);
+    }
+
+    /// Functions may be to be called.
+    pub fn wake_for_calls(&self, state: &mut State) {
+        if state.has_calls() {
+            self.wake_from(state, &[Rest::Asleep, Rest::Away]);
+        }
+    }
+
+    fn wake_from(&self, state: &mut State, rests: &[Rest]) {
+        if rests.contains(&state.rest) {
+            state.rest = Rest::None;
             self.wake.notify_one();
         }
     }
@@ -73,9 +90,15 @@ impl Context {
             }
             Ok(Mutex::new(engine))
         };
+        let mut engines: Vec<_> = (1..=NODES).map(engine).collect::<Result<_, _>>()?;
+        let mut state = State::new(options.local, pools);
+        let local = engines[options.local as usize - 1].get_mut();
+        let enabled = local.unwrap_or_else(PoisonError::into_inner).write(IRQ_ENABLE, 1);
+        state.lost = enabled.is_err();
         let shared = Arc::new(Shared {
-            engines: (1..=NODES).map(engine).collect::<Result<_, _>>()?,
-            state: Mutex::new(State::new(options.local, pools)),
+            flow: Mutex::default(),
+            engines,
+            state: Mutex::new(state),
             wake: Condvar::new(),
             posted: AtomicU64::new(0),
             local: options.local,
@@ -161,8 +184,13 @@ impl Context {
         Ok(id)
     }
 
-    /// How far a transfer is.
+    /// How far a transfer is. While it is under way, the caller's processor steps
+    /// the engine a little: who asks again and again waits for nobody else's.
     pub fn query(&self, id: u32) -> Result<Progress, GdmaError> {
+        let before = lock(&self.shared.state).query(id)?;
+        if before.status != BUSY || !step(&self.shared, ASK_CYCLES) {
+            return Ok(before);
+        }
         lock(&self.shared.state).query(id)
     }
 

@@ -10,6 +10,7 @@
 mod context;
 pub mod edge;
 pub mod engine;
+mod flow;
 mod handles;
 pub mod limits;
 mod options;

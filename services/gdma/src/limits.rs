@@ -27,6 +27,12 @@ pub const CONTEXTS: usize = 1024;
 /// Clock cycles that the library's thread simulates in one go, the engine's lock
 /// held: some 100 µs, so that allocations get to the registers.
 pub const RUN_CYCLES: u32 = 512;
+/// The same for a caller that asks how far a transfer is: some 10 µs, so that
+/// asking stays cheap, and enough for a transfer of a few KiB.
+pub const ASK_CYCLES: u32 = 96;
+/// How long the thread leaves the engine to such a caller before it looks
+/// again: what a transfer loses at most when the caller asks no more.
+pub const AWAY: Duration = Duration::from_micros(100);
 /// How long the thread looks for further transfers after the last one before it
 /// sleeps: about what a sleep and a wake cost together, so that it never costs
 /// more than twice the best.

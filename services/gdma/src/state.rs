@@ -49,6 +49,23 @@ pub struct Progress {
     pub cycles: u64,
 }
 
+/// A function of the program's that is to be called.
+pub(crate) struct Call {
+    pub done: Done,
+    pub transfer: u32,
+    pub status: i32,
+}
+
+/// Whether the context's thread waits to be woken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    None,
+    /// Nothing is under way: for whatever comes.
+    Asleep,
+    /// A caller steps the engine: for calls, and not for long.
+    Away,
+}
+
 struct Transfer {
     ends: [u32; 2],
     descriptor: Descriptor,
@@ -77,8 +94,11 @@ pub(crate) struct State {
     last_transfer: u32,
     pub closing: bool,
     pub lost: bool,
-    /// The thread sleeps: who has something for it wakes it.
-    pub asleep: bool,
+    /// Transfers that have not ended.
+    pub under_way: u32,
+    /// What the thread is to call, oldest first.
+    calls: VecDeque<Call>,
+    pub rest: Rest,
 }
 
 /// The identifier after `last` that nothing has. Not the lowest: one that was
@@ -106,7 +126,9 @@ impl State {
             last_transfer: 0,
             closing: false,
             lost: false,
-            asleep: false,
+            under_way: 0,
+            calls: VecDeque::new(),
+            rest: Rest::None,
         }
     }
 
@@ -201,6 +223,7 @@ impl State {
         let ends = [to.buffer, from.buffer];
         self.transfers.insert(tag, Transfer { ends, descriptor, progress, done });
         self.waiting.push_back(tag);
+        self.under_way += 1;
         self.count_uses(ends, 1);
         Ok(tag)
     }
@@ -241,26 +264,36 @@ impl State {
         }
     }
 
-    /// Notes a transfer's end; what is to be called then.
-    pub fn ended(&mut self, done: &Completion) -> Option<(Done, u32, i32)> {
+    /// Notes a transfer's end.
+    pub fn ended(&mut self, done: &Completion) {
         let status = if done.status == DONE_OKAY { OK } else { GdmaError::Device.code() };
         self.moved(done.tag, done.moved, done.cycles);
-        self.end(done.tag, status)
+        self.end(done.tag, status);
     }
 
-    fn end(&mut self, id: u32, status: i32) -> Option<(Done, u32, i32)> {
-        let transfer = self.transfers.get_mut(&id).filter(|t| t.progress.status == BUSY)?;
+    fn end(&mut self, id: u32, status: i32) {
+        let transfer = self.transfers.get_mut(&id).filter(|t| t.progress.status == BUSY);
+        let Some(transfer) = transfer else { return };
         transfer.progress.status = status;
         let (ends, done) = (transfer.ends, transfer.done.take());
         self.count_uses(ends, -1);
-        done.map(|done| (done, id, status))
+        self.under_way -= 1;
+        self.calls.extend(done.map(|done| Call { done, transfer: id, status }));
+    }
+
+    pub fn has_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    pub fn next_call(&mut self) -> Option<Call> {
+        self.calls.pop_front()
     }
 
     /// The engine is gone: all transfers under way end.
-    pub fn lose(&mut self) -> Vec<(Done, u32, i32)> {
+    pub fn lose(&mut self) {
         self.lost = true;
         self.waiting.clear();
         let all: Vec<_> = self.transfers.keys().copied().collect();
-        all.into_iter().filter_map(|id| self.end(id, GdmaError::Lost.code())).collect()
+        all.into_iter().for_each(|id| self.end(id, GdmaError::Lost.code()));
     }
 }

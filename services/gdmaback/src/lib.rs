@@ -3,7 +3,7 @@
 
 mod generated;
 mod hand;
-#[cfg(feature = "model")]
+#[doc(hidden)]
 pub mod model;
 
 pub use generated::Native;

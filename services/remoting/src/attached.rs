@@ -17,7 +17,7 @@ pub struct Memory {
 /// keeps each of them mapped: it is answered when the buffer is used no longer.
 #[derive(Default)]
 pub struct Attached {
-    buffers: BTreeMap<u64, (Memory, Answerer)>,
+    buffers: BTreeMap<u64, (Memory, Option<Answerer>)>,
 }
 
 impl Attached {
@@ -25,7 +25,7 @@ impl Attached {
         &mut self,
         handle: u64,
         memory: Memory,
-        call: Answerer,
+        call: impl Into<Option<Answerer>>,
     ) -> Result<(), Refusal> {
         if self.buffers.contains_key(&handle) {
             return Err(Refusal::Argument);
@@ -33,7 +33,7 @@ impl Attached {
         if self.buffers.len() == ATTACHED_MAX {
             return Err(Refusal::Limit);
         }
-        self.buffers.insert(handle, (memory, call));
+        self.buffers.insert(handle, (memory, call.into()));
         Ok(())
     }
 
@@ -47,7 +47,8 @@ impl Attached {
         let (_, call) = self.buffers.remove(&handle).ok_or(Refusal::Argument)?;
         let mut answer = vec![];
         Writer::answer(&mut answer);
-        let _ = call.answer(&answer); // cancelled: nobody waits any more
+        // Cancelled: nobody waits any more.
+        let _ = call.map(|call| call.answer(&answer));
         Ok(())
     }
 

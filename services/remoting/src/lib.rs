@@ -11,9 +11,13 @@
 mod attached;
 mod backend;
 mod events;
+#[cfg(feature = "trial")]
+pub mod fuzz;
 mod objects;
 mod order;
 mod remoted;
+#[cfg(feature = "trial")]
+pub mod trial;
 
 pub use attached::{Attached, Memory};
 pub use backend::{Backend, Context, Returned};

@@ -34,18 +34,7 @@ enum Then {
 
 impl<B: Backend> Driver for Remoted<B> {
     fn init(config: &Config) -> Result<Self, DriverError> {
-        Ok(Remoted {
-            backend: B::open(config)?,
-            objects: Objects::default(),
-            events: Arc::default(),
-            attached: Attached::default(),
-            order: Order::default(),
-            greeted: false,
-            call: vec![],
-            answer: vec![],
-            scratch: vec![],
-            most_bytes: vfun_sdk::abi::INLINE_BYTES.max(config.cell_bytes as usize),
-        })
+        Ok(Remoted::over(B::open(config)?, config.cell_bytes as usize))
     }
 
     fn call(&mut self, args: &Args<'_>, out: &mut Out<'_>) -> Result<(), DriverError> {
@@ -61,6 +50,28 @@ impl<B: Backend> Driver for Remoted<B> {
 }
 
 impl<B: Backend> Remoted<B> {
+    /// A new connection, whose cells have so many bytes of data space.
+    pub(crate) fn over(backend: B, cell_bytes: usize) -> Self {
+        Remoted {
+            backend,
+            objects: Objects::default(),
+            events: Arc::default(),
+            attached: Attached::default(),
+            order: Order::default(),
+            greeted: false,
+            call: vec![],
+            answer: vec![],
+            scratch: vec![],
+            most_bytes: vfun_sdk::abi::INLINE_BYTES.max(cell_bytes),
+        }
+    }
+
+    /// Lends memory without an open call.
+    #[cfg(feature = "trial")]
+    pub(crate) fn lend(&mut self, handle: u64, memory: Memory) {
+        self.attached.insert(handle, memory, None).expect("a handle that is not lent");
+    }
+
     /// The one copy: what is checked below cannot change any more.
     fn copy(&mut self, args: &Args<'_>) -> Result<(), DriverError> {
         if args.len() > self.most_bytes {

@@ -327,6 +327,8 @@ const UNSAFE_MAY_BE_IN: &[&str] = &[
     "host/jail/src/launcher",
     // The simulated device's C++.
     "services/fpga/src/sim/ffi.rs",
+    // The simulated DMA engine's C++, its pools of memory, and its C interface.
+    "services/gdma/src/edge",
     // OpenCL's C interface.
     "services/opencl/src/cl",
     "services/sdk",

@@ -11,6 +11,7 @@ use vfun_tests_vm::handover::{hand_over, no_packet_is_lost};
 use vfun_tests_vm::libvirt::{Domain, Libvirtd, missing};
 use vfun_tests_vm::netns::inside;
 use vfun_tests_vm::nics::{Vm, model, network, until_free, until_holds};
+use vfun_tests_vm::nics_domains::TEAMS;
 use vfun_tests_vm::tally::Tally;
 
 /// What the VMs' packets do: one answers, one says nothing, so that only its bond tells the
@@ -93,6 +94,35 @@ fn libvirtd_dies_at_moves(stand: &Stand, libvirtd: &mut Libvirtd, vms: &[Vm<Doma
     }
 }
 
+/// One more domain than there are VFs. It keeps its paravirtual NIC, which waits for a VF
+/// (`<teaming>`), and it is said why it has none.
+fn more_domains_than_vfs(stand: &Stand, libvirtd: &Libvirtd, vms: &[Vm<Domain>]) {
+    let n = vms.len() as u8;
+    let one_more = Vm::start_domain_that_teams(stand, libvirtd, n, EVERY);
+    one_more.declare(stand, n);
+    one_more.pins(stand, "pin");
+    stand.until("it is said why it gets no VF", |s| {
+        explained(s, &one_more).contains("no VF can be won now: each is pinned")
+    });
+    let said = explained(stand, &one_more);
+    assert!(said.contains("or one more VF") && said.contains("net_failover"), "{said}");
+    assert!(one_more.arrives() && one_more.active() == "eth0");
+    only(libvirtd, vms, 0);
+    assert!(!knows(libvirtd, &one_more));
+    // libvirt itself pairs it with devices of the host only: the hands write nothing of it.
+    let file = libvirtd.folder().join("transient.xml");
+    let xml = format!(
+        "<interface type='ethernet'><target dev='pv{n}' managed='no'/><model type='e1000e'/>\
+         <teaming type='transient' persistent='{TEAMS}'/></interface>"
+    );
+    std::fs::write(&file, xml).unwrap();
+    let words = ["attach-device", "--live", "--", &one_more.guest.name, file.to_str().unwrap()];
+    let (ok, said) = libvirtd.virsh(&words);
+    assert!(!ok && said.contains("hostdev"), "{said}");
+    json(stand, &["nics", "remove", &one_more.name]);
+    libvirtd.must(&["destroy", &one_more.guest.name]);
+}
+
 #[test]
 fn domains_take_turns_with_a_vf_and_no_packet_is_lost() {
     let test = "nics_libvirt::domains_take_turns_with_a_vf_and_no_packet_is_lost";
@@ -105,7 +135,7 @@ fn domains_take_turns_with_a_vf_and_no_packet_is_lost() {
     if !inside(test) {
         return;
     }
-    network(WAYS.len() as u8);
+    network(WAYS.len() as u8 + 1);
     let stand = Stand::with(&["--nics"]);
     // QEMU's user reaches the windows' sockets.
     std::fs::set_permissions(stand.root(), std::fs::Permissions::from_mode(0o711)).unwrap();
@@ -119,6 +149,7 @@ fn domains_take_turns_with_a_vf_and_no_packet_is_lost() {
     let words = ["detach-device-alias", "--live", "--", &vms[0].guest.name, "ua-vfun-vf-other"];
     let (ok, said) = libvirtd.virsh(&words);
     assert!(!ok && said.contains("no device found"), "{said}");
+    more_domains_than_vfs(&stand, &libvirtd, &vms);
     let mut tally = Tally::default();
     for _ in 0..ROUNDS {
         no_packet_is_lost(&stand, &vms, &mut tally);

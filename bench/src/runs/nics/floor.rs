@@ -15,18 +15,24 @@ use vfun_nics::declared::{Hypervisor, Vm};
 const TAP: &str = "floor";
 /// No address of a VM: the agent lets the NIC be.
 const MAC: &str = "02:00:00:09:0f:01";
+/// The NIC of this address is taken into the guest's bond, beside the active NIC.
+const MAC_IN_BOND: &str = "02:00:00:09:0f:02";
 /// What runs in the guest. It sets a NIC of that address up, waits until it has a carrier, and
 /// sends a packet. It looks rarely until it was used once: it is not to slow down
-/// what is measured before.
+/// what is measured before. A NIC of the other address it takes into the bond, whose agent it
+/// ends, and sends by it there.
 pub const IN_GUEST: &str = "\
     nic=/sys/class/net/eth1; \
-    comes() { until grep -qs 02:00:00:09:0f:01 $nic/address; do $1; done; }; \
+    is() { grep -qs 02:00:00:09:0f:0$1 $nic/address; }; \
+    comes() { until is 1 || is 2; do $1; done; }; \
+    alone() { ip link set eth1 up; until grep -qs 1 $nic/carrier; do usleep 2000; done; \
+    ip addr add 169.254.9.2/30 dev eth1; arping -c 1 -w 1 -I eth1 169.254.9.1 & }; \
+    bonded() { kill $(pidof vfun-agent) 2>/dev/null; \
+    echo +eth1 >/sys/class/net/bond0/bonding/slaves; arping -D -c 1 -w 1 -I eth1 169.254.9.1 & }; \
     used() { ipv6=/proc/sys/net/ipv6/conf/eth1/disable_ipv6; [ ! -e $ipv6 ] || echo 1 >$ipv6; \
-    ip link set eth1 up; until grep -qs 1 $nic/carrier; do usleep 2000; done; \
-    ip addr add 169.254.9.2/30 dev eth1; arping -c 1 -w 1 -I eth1 169.254.9.1 & \
-    while [ -e $nic ]; do usleep 50000; done; }; \
+    if is 2; then bonded; else alone; fi; while [ -e $nic ]; do usleep 50000; done; }; \
     comes 'sleep 1'; used; while true; do comes 'usleep 2000'; used; done";
-/// Between an unplug and the next plug: the guest is to wait again.
+/// Before each order: the guest is to be done with the one before.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(1);
@@ -38,8 +44,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct PlugFloor {
     /// From the order to plug until a packet of the guest comes by the NIC.
     pub plugs: Vec<u64>,
-    /// From the order to unplug until QEMU says that it is gone.
+    /// From the order to unplug until QEMU says that it is gone. The NIC is in no bond.
     pub unplugs: Vec<u64>,
+    /// The same of a NIC in a bond, in which another one is active.
+    pub unplugs_from_bond: Vec<u64>,
 }
 
 /// Measures it in a VM that `vfun-nics` has no longer anything to do with.
@@ -55,6 +63,11 @@ pub fn measure(vm: &Vm, times: u32) -> Result<PlugFloor> {
     for _ in 0..times {
         floor.plugs.push(nic.plug()?);
         floor.unplugs.push(nic.unplug()?);
+    }
+    nic.device.mac = MAC_IN_BOND.into();
+    for _ in 0..times {
+        nic.plug()?;
+        floor.unplugs_from_bond.push(nic.unplug()?);
     }
     Ok(floor)
 }
@@ -98,6 +111,7 @@ impl Nic {
     }
 
     fn unplug(&mut self) -> Result<u64> {
+        std::thread::sleep(PAUSE);
         let (begin, vf) = (Instant::now(), self.device.vf.clone());
         self.hands.unplug(&vf).map_err(|why| failed(&why))?;
         let gone = SaidByVm::Deleted(vf);

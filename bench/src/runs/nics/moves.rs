@@ -252,7 +252,7 @@ fn measure(at: &Where, vfun: &Path, moves: u32) -> Result<(Vec<MoveTimes>, PlugF
 }
 
 /// A row for each step, for the sums that were published, and for what they cannot fall below.
-fn rows(all: &[MoveTimes], floor: PlugFloor) -> Vec<NicsRow> {
+fn rows(all: &[MoveTimes], floor_times: PlugFloor) -> Vec<NicsRow> {
     let sum = |of: [Option<u64>; 3]| of.iter().flatten().sum::<u64>();
     type Of = fn(&MoveTimes) -> [Option<u64>; 3];
     let steps: [(&str, Of); 7] = [
@@ -271,8 +271,13 @@ fn rows(all: &[MoveTimes], floor: PlugFloor) -> Vec<NicsRow> {
     let step =
         |(step, of): (&str, Of)| row(step, all.iter().map(|t| sum(of(t)) * 1_000_000).collect());
     let mut rows: Vec<NicsRow> = steps.into_iter().map(step).collect();
-    rows.push(row("floor of hot-unplug: QEMU and the guest's kernel alone", floor.unplugs));
-    rows.push(row("floor of hot-plug: QEMU and the guest's kernel alone", floor.plugs));
+    let mut floor = |of: &str, ns| rows.push(row(&format!("floor of {of}"), ns));
+    floor("hot-unplug, the NIC in no bond: QEMU and the guest's kernel", floor_times.unplugs);
+    floor(
+        "hot-unplug, the NIC in a bond, not active: QEMU and the guest's kernel",
+        floor_times.unplugs_from_bond,
+    );
+    floor("hot-plug: QEMU and the guest's kernel alone", floor_times.plugs);
     rows
 }
 
@@ -289,11 +294,15 @@ mod tests {
             joining_ms: Some(955),
             ..MoveTimes::default()
         };
-        let floor = PlugFloor { plugs: vec![900_000_000], unplugs: vec![50_000_000] };
+        let floor = PlugFloor {
+            plugs: vec![900_000_000],
+            unplugs: vec![50_000_000],
+            unplugs_from_bond: vec![70_000_000; 2],
+        };
         let rows = rows(&[times, times], floor);
         let of = |word: &str| rows.iter().find(|r| r.case.starts_with(word)).unwrap().p50_ns;
         assert_eq!((of("hot-plug"), of("hot-unplug")), (Some(1e9), Some(60e6)));
         assert_eq!((of("floor of hot-plug"), of("floor of hot-unplug")), (Some(9e8), Some(5e7)));
-        assert_eq!((rows[0].times, rows[8].times), (Some(2), Some(1)));
+        assert_eq!((rows[0].times, rows[8].times, rows[9].times), (Some(2), Some(2), Some(1)));
     }
 }

@@ -21,6 +21,7 @@ static void ended(gdma_context *context, gdma_id id, int status, void *user) {
     struct gdma_progress progress;
     int fits = gdma_transfer_by_id(context, id, &transfer) == GDMA_OK &&
                gdma_transfer_query(transfer, &progress) == GDMA_OK && progress.status == status;
+    if (gdma_exit(context) != GDMA_BUSY) fits = 0;
     pthread_mutex_lock(&lock);
     if (user != &ends || status != GDMA_OK || !fits) wrong++;
     ends++;

@@ -11,6 +11,7 @@ const STAYS: &[(&str, &str, &str)] = &[
     ("vfun-cli", "Window", "attach's is renamed when attach is next changed"),
     ("vfun-core", "Stage", "a buffer's is renamed when buffers are next changed"),
     ("vfun-fpga", "Model", "one or the other is compiled"),
+    ("vfun-gdma", "Model", "one or the other is compiled"),
     ("vfun-barevm", "Machine", "one or the other is compiled"),
     ("vfun-bench", "Bars", "renamed when the charts are next changed"),
     ("vfun-bench", "Crowd", "renamed when the benches are next changed"),

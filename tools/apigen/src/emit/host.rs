@@ -245,7 +245,7 @@ fn dispatch(model: &Model) -> String {
 /// Frees what a program left behind.
 fn destroy(model: &Model) -> String {
     let mut text = String::from(
-        "/// Frees an object whose program is gone. Objects without a function here end with their parents.\npub fn destroy(native: &Native, kind: u16, object: usize) {\nmatch kind {\n",
+        "/// Frees an object whose program is gone. Objects without a function here end with their parents.\n#[allow(clippy::single_match)]\npub fn destroy(native: &Native, kind: u16, object: usize) {\nmatch kind {\n",
     );
     for k in &model.kinds {
         if let Some(end) = &k.end {

@@ -55,7 +55,7 @@ pub fn types(model: &Model) -> String {
             "/// As in the API's header.\n#[repr(C)]\n#[derive(Clone, Copy)]\npub struct {name} {{"
         );
         for member in members {
-            let _ = writeln!(text, "pub {}: {},", member.name, member.ty.to_string());
+            let _ = writeln!(text, "pub {}: {},", member.name, member.ty);
         }
         text.push_str("}\n\n");
     }
