@@ -55,15 +55,18 @@ tar -C "$root" --numeric-owner -xf "$base"
 mkdir "$root/deb"
 mv "$temp/new" "$temp/old" "$root/deb"
 install -m 755 "$here/packaging/deb/check.sh" "$root/deb/check.sh"
-# Programs in C, made with what libvfun-dev and libvfun0 have.
-dpkg-deb -x "$root"/deb/new/libvfun-dev_*.deb "$temp/dev"
-dpkg-deb -x "$root"/deb/new/libvfun0_*.deb "$temp/dev"
+# Programs in C, made with what these packages have.
+for package in libvfun-dev libvfun0 virtfun-apis; do
+    dpkg-deb -x "$root"/deb/new/${package}_*.deb "$temp/dev"
+done
 export PKG_CONFIG_SYSROOT_DIR=$temp/dev PKG_CONFIG_PATH=$temp/dev/usr/lib/$(gcc -print-multiarch)/pkgconfig
 example=$here/guest/client/examples/factorial.c
 # shellcheck disable=SC2046  # words are meant
 gcc -o "$root/deb/shared" "$example" $(pkg-config --cflags --libs vfun)
 # shellcheck disable=SC2046
 gcc -o "$root/deb/static" "$example" $(pkg-config --cflags --libs --static vfun | sed 's/-lvfun/-l:libvfun.a/')
+gcc -o "$root/deb/bounce" "$temp/dev/usr/share/doc/libvfun-dev/examples/gdma/bounce.c" \
+    -I"$temp/dev/usr/include" -L"$temp/dev/usr/lib/virtfun/apis/gdma" -lgdma
 # Name spaces: mounts and processes end with the shell. A root of its own, not chroot:
 # in that one no sandbox has name spaces. Without a network: the packages ask for nothing
 # that is not there.

@@ -5,6 +5,7 @@
 #   virtfun-cli         the command vfun with its manual, for hosts and guests
 #   virtfun-guest       a guest: the group vfun, the rule that gives it /dev/vfunN, vfun-agent
 #   virtfun-guest-dkms  the kernel module's source, for DKMS
+#   virtfun-apis        for programs in guests: libraries of C APIs that the host does the work of
 #   libvfun0            the library for programs in C
 #   libvfun-dev         its headers, the static library, pkg-config's file
 #   python3-virtfun     the Python package
@@ -32,7 +33,7 @@ vfun=$target/guest/vfun
 vfun_max=4000000
 agent=$target/guest/vfun-agent
 agent_max=3000000
-all='virtfun-guest virtfun-guest-dkms virtfun-cli virtfun libvfun0 libvfun-dev python3-virtfun'
+all='virtfun-guest virtfun-guest-dkms virtfun-apis virtfun-cli virtfun libvfun0 libvfun-dev python3-virtfun'
 
 say() { printf '%s\n' "deb: $*" >&2; }
 die() { say "$*"; exit 1; }
@@ -182,10 +183,12 @@ tree() {
     take virtfun-cli usr/share/fish/vendor_completions.d "$usr/share/fish/vendor_completions.d/vfun.fish"
     take libvfun0 "$libdir" "$usr"/lib/libvfun.so.*
     take libvfun-dev usr "$usr/include"
+    take libvfun-dev usr/share/doc/libvfun-dev "$usr/share/doc/virtfun/examples"
     take libvfun-dev "$libdir" "$usr/lib/libvfun.so"
     take libvfun-dev "$libdir/pkgconfig" "$usr/lib/pkgconfig/vfun.pc"
     sed -i "s|^libdir=.*|libdir=/$libdir|" "$temp/libvfun-dev/$libdir/pkgconfig/vfun.pc"
     take virtfun lib "$usr/lib/systemd"
+    take virtfun-apis usr/lib/virtfun "$usr/lib/virtfun/apis"
     take virtfun usr/lib "$usr/lib/virtfun"
     take virtfun etc/virtfun "$usr/share/virtfun/vfund.toml"
     take virtfun usr/share "$usr/share/virtfun"
@@ -206,7 +209,7 @@ take() { # PACKAGE FOLDER FILE...
 guest() {
     small vfun-agent "$agent" $agent_max
     package virtfun-guest "$arch" admin 'VirtFun for guests: who may use the window, and the agent' \
-        'Recommends: virtfun-guest-dkms' 'Suggests: libvfun0, python3-virtfun' <<TEXT
+        'Recommends: virtfun-guest-dkms' 'Suggests: libvfun0, python3-virtfun, virtfun-apis' <<TEXT
 Programs in a virtual machine call functions of its host through memory
 that both share. This package makes a machine a guest: it has the group
 vfun, whose members may use the window, and the rule of udev that gives
@@ -308,6 +311,24 @@ TEXT
     finish
 }
 
+# A package of its own: a guest that only calls functions needs none of these, they come from
+# `make build` (fast, not small), and a program on the host may use them without a guest's agent.
+apis() {
+    tree
+    package virtfun-apis "$arch" libs 'VirtFun for guests: C APIs that the host does the work of' \
+        'Suggests: virtfun-guest, virtfun-cli, libvfun-dev' <<TEXT
+Shared libraries with the symbols of C APIs whose device is on the host.
+A program that was linked with such an API runs in a virtual machine
+unchanged, when LD_LIBRARY_PATH names the library's folder.
+
+Each API has its folder in /usr/lib/virtfun/apis, where no loader looks by
+itself. There is gdma, a DMA engine; the engine is simulated.
+TEXT
+    document vfun-gdma-guest
+    depends
+    finish
+}
+
 # small PACKAGE FILE BYTES: builds a program that each guest carries, and looks that it is small.
 small() {
     [ -f "$2" ] || say "building $1 for guests (a minute or two, once)"
@@ -386,7 +407,7 @@ TEXT
     printf '/etc/virtfun/vfund.toml\n' >"$dir/DEBIAN/conffiles"
     overrides <"$here/packaging/deb/virtfun.lintian"
     document vfun-manager vfun-keeper vfun-jail vfun-native vfun-gateway vfun-metrics vfun-nicd vfun-opencl \
-        vfun-bench vfun-guest vfun-top
+        vfun-gdmaback vfun-bench vfun-guest vfun-top
     depends "init-system-helpers (>= 1.52), iproute2, virtfun-cli (>= $full)"
     finish
 }
@@ -419,10 +440,10 @@ development() {
     (cd "$here" && CARGO_TARGET_DIR=$target cargo rustc --locked --quiet --profile "$profile" -p vfun --lib \
         --crate-type staticlib 9>&-)
     package libvfun-dev "$arch" libdevel 'call functions of the host: headers and static library' \
-        'Multi-Arch: same' 'Suggests: pkg-config' <<TEXT
+        'Multi-Arch: same' 'Suggests: pkg-config, virtfun-apis' <<TEXT
 What programs in C need to be built with libvfun, and drivers and
 functions of one's own in C: headers, libvfun.so, libvfun.a, and the file
-for pkg-config.
+for pkg-config. Also the headers of the APIs in virtfun-apis, and examples.
 TEXT
     install -m 644 "$here/guest/kmod/vfun_uapi.h" "$dir/usr/include"
     install -m 644 "$built/libvfun.a" "$dir/$libdir"
@@ -466,6 +487,7 @@ for name; do
     case $name in
         virtfun-guest) guest ;;
         virtfun-guest-dkms) dkms ;;
+        virtfun-apis) apis ;;
         virtfun-cli) cli ;;
         virtfun) host ;;
         libvfun0) library ;;

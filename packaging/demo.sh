@@ -2,7 +2,8 @@
 # The main job, from nothing, in the open: starts a manager, boots a real guest,
 # has a program of an ordinary user in it negotiate, activate, call and release
 # functions of the host through the kernel module, does the same from the host and
-# over the network, and ends with the published experiment. Two more acts follow:
+# over the network, has an unmodified program in C use a device's API from the guest,
+# and ends with the published experiment. Two more acts follow:
 # hardware and software (demo-leases.sh), and network VFs (demo-nics.sh). Everything
 # lives under temporary roots and is gone at the end; the results stay in
 # target/demo/.
@@ -43,7 +44,8 @@ if [ -z "$port" ]; then
 fi
 
 say "1. The manager, with the functions that ship"
-"$bin/vfund" --root "$root" --window-dir "$root" --functions functions --tcp "127.0.0.1:$port" 2>"$out/vfund.log" &
+"$bin/vfund" --root "$root" --window-dir "$root" --functions functions \
+    --functions services/gdmaback/functions --tcp "127.0.0.1:$port" 2>"$out/vfund.log" &
 manager=$!
 for _ in $(seq 200); do
     "$bin/vfun" status >/dev/null 2>&1 && break
@@ -75,13 +77,19 @@ if [ "$host_only" = no ]; then
         vfun call factorial 51 --repetitions 100000
         vfun call echo hello --repeat 500"
 
-    say "5. What the manager recorded: negotiated, activated, released"
+    say "5. A whole API: a program that knows only gdma.h moves data by the host's DMA engine (simulated), from the guest's memory and back"
+    cc -o "$root/bounce" -Iservices/gdma/include services/gdma/examples/bounce.c -L"$bin" -lgdma -lpthread
+    apis=/usr/lib/virtfun/apis/gdma
+    show "$bin/vfun" guest --client demo-vm --module "$module" --user app --file "$root/bounce" \
+        --file "$bin/libvfun_gdma.so:$apis/libgdma.so.0" -- "LD_LIBRARY_PATH=$apis bounce 1000000"
+
+    say "6. What the manager recorded: negotiated, activated, released"
     show "$bin/vfun" history --limit 12
 fi
 kill "$manager"; wait "$manager" 2>/dev/null || true
 manager=
 
-say "6. The published experiment: the same work in ever more calls, at $scale of the published size"
+say "7. The published experiment: the same work in ever more calls, at $scale of the published size"
 domains=in-process,host-host,guest-host,guest-net
 [ "$host_only" = yes ] && domains=in-process,host-host
 show "$bin/vfun" bench domains --scale "$scale" --repeats "${REPEATS:-7}" --domain "$domains" \

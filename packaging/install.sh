@@ -55,6 +55,19 @@ put() { # RELATIVE
     fi
 }
 
+api() { # NAME DRIVER LIBRARY-FOR-GUESTS LIBRARY
+    install -m 755 "$bin/$2" "$lib/"
+    local folder from name
+    for folder in apis native; do
+        case $folder in apis) from=$bin/$3 ;; native) from=$bin/$4 ;; esac
+        name=$(soname_of "$from")
+        install -D -m 644 "$from" "$lib/$folder/$1/$name"
+        ln -sf "$name" "$lib/$folder/$1/$4"
+    done
+}
+
+soname_of() { readelf -d "$1" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p'; } # LIBRARY
+
 case "${1-}" in
     '') ;;
     --remove) remove; exit 0 ;;
@@ -70,6 +83,7 @@ lib=$to/lib/virtfun
 
 install -d "$to/bin" "$lib" "$to/include" "$to/lib/pkgconfig" "$to/share/virtfun/functions" \
     "$to/share/virtfun/functions-fpga-simulated" "$to/share/virtfun/functions-model-simulated" \
+    "$to/share/virtfun/functions-gdma-simulated" \
     "$to/share/man/man1" "$to/share/man/man8" "$to/share/bash-completion/completions" \
     "$to/share/zsh/site-functions" "$to/share/fish/vendor_completions.d"
 # vfund looks for its keeper, launcher of services, service program, gateway, metrics, allocator of network VFs and drivers beside itself.
@@ -89,8 +103,15 @@ install -m 644 services/opencl/kernels/* "$to/share/virtfun/functions-opencl/"
 ln -sf ../lib/virtfun/vfund "$to/bin/vfund"
 install -m 755 "$bin"/vfun "$bin"/vfun-agent "$to/bin/"
 # The file has the version, the names that lead to it are for the linkers at run time and at build time.
+# APIs: the driver that serves each, the library for programs in VMs, and the one that does the work.
+# Each of the libraries has a folder of its own, where no loader looks by itself: LD_LIBRARY_PATH
+# chooses one.
+api gdma libvfun_gdmaback.so libvfun_gdma.so libgdma.so
+install -m 644 services/gdma/include/gdma.h "$to/include/"
+install -D -m 644 services/gdma/examples/bounce.c "$to/share/doc/virtfun/examples/gdma/bounce.c"
+install -m 644 services/gdmaback/functions/gdma/function.toml "$to/share/virtfun/functions-gdma-simulated/gdma.toml"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
-soname=$(readelf -d "$bin/libvfun.so" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
+soname=$(soname_of "$bin/libvfun.so")
 install -m 644 "$bin/libvfun.so" "$to/lib/libvfun.so.$version"
 ln -sf "libvfun.so.$version" "$to/lib/$soname"
 ln -sf "$soname" "$to/lib/libvfun.so"

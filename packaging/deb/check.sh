@@ -43,6 +43,14 @@ serves() {
     [ "$(python3 -c 'import virtfun; print(virtfun.connect().factorial(20))')" = $answer ] || fail "Python says something else"
     /deb/shared 20 | grep -q $answer || fail "the program with libvfun.so says something else"
     /deb/static 20 | grep -q $answer || fail "the program with libvfun.a says something else"
+    # The same program, by the host's service and by itself.
+    for libraries in apis native; do
+        LD_LIBRARY_PATH=/usr/lib/virtfun/$libraries/gdma /deb/bounce 300000 >/tmp/bounce 2>&1 || true
+        grep -q '^300000 bytes went .* and came back' /tmp/bounce || {
+            cat /tmp/bounce
+            fail "bounce does not run with the library in $libraries"
+        }
+    done
 }
 versions() { dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n' '*vfun*' '*virtfun*' 2>/dev/null | grep ' ii' | sort -u; }
 module() { dkms status | grep -c 'virtfun.*: installed' || true; }
@@ -50,15 +58,20 @@ module() { dkms status | grep -c 'virtfun.*: installed' || true; }
 files >/tmp/before
 
 apt install /deb/old/*.deb
-[ "$(versions | wc -l)" = 7 ] || fail "not all are installed: $(versions)"
+[ "$(versions | wc -l)" = 8 ] || fail "not all are installed: $(versions)"
 [ "$(module)" = 1 ] || fail "DKMS has not built the module: $(dkms status)"
 getent group vfun >/dev/null || fail 'there is no group vfun'
 say "installed: $(versions | tr '\n' ';')"
 
 ldd /deb/shared | grep -q 'libvfun.so.0 ' || fail "$(ldd /deb/shared)"
 ! ldd /deb/static | grep libvfun || fail 'the static one needs the shared library'
+ldd /deb/bounce | grep -q 'libgdma.so.0 => not found' || fail "a loader finds libgdma by itself: $(ldd /deb/bounce)"
 start
+# Not on by default: its engine is simulated.
+! vfun list | grep gdma || fail 'the simulated engine is offered to everybody'
+vfun function add /usr/share/virtfun/functions-gdma-simulated/gdma.toml >/dev/null
 serves
+vfun history | grep -q gdma || fail "bounce did not ask the manager: $(vfun history)"
 vfun client add vm1 --window 1MiB >/dev/null
 say 'a host serves, to the command, C and Python'
 

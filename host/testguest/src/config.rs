@@ -67,7 +67,8 @@ pub struct GuestConfig {
     /// sizes are multiples of 2 MiB.
     pub pmems: Vec<Window>,
     /// Files or folders of the host and where they go in the guest (an absolute
-    /// path). The libraries that programs link to go along by themselves. An executable
+    /// path). The libraries that programs link to go along by themselves, but for those
+    /// of which there is a file of the same name here. An executable
     /// `/etc/vfun-start` is run, and its end waited for, before the guest is up.
     pub files: Vec<(PathBuf, String)>,
     /// A disk to boot from. Neither `files` nor `kernel_module` can be had with

@@ -47,8 +47,17 @@ pub(crate) fn kind(file: &File) -> Kind {
     Kind::Static
 }
 
-/// The libraries, loader included, that `program` needs, as paths of this host.
-pub(crate) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+/// A library that a program needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Needed {
+    /// As the program has it: mostly a file's name.
+    pub name: String,
+    /// Where it is on this host, if it is.
+    pub place: Option<PathBuf>,
+}
+
+/// The libraries, loader included, that `program` needs.
+pub(crate) fn libraries(program: &Path) -> Result<Vec<Needed>> {
     let path = program.display();
     let mut child = Command::new("ldd")
         .arg(program)
@@ -68,23 +77,24 @@ pub(crate) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
             .doing(|| format!("cannot read what ldd says about {path}"))?;
     }
     child.wait().doing(|| format!("cannot run ldd on {path}"))?;
-    parse(&text).map_err(|library| GuestError::MissingLibrary { program: program.into(), library })
+    Ok(parse(&text))
 }
 
-/// Takes `ldd`'s output apart; the error is the name of a library not found.
-fn parse(text: &str) -> std::result::Result<Vec<PathBuf>, String> {
-    let mut found = Vec::new();
+/// Takes `ldd`'s output apart.
+fn parse(text: &str) -> Vec<Needed> {
+    let mut needed = Vec::new();
     for line in text.lines().map(str::trim) {
         let (name, place) = line.split_once(" => ").unwrap_or((line, line));
+        let without_address =
+            |text: &str| text.rsplit_once(" (0x").map_or(text, |(path, _)| path).trim().to_owned();
+        let (name, path) = (without_address(name), without_address(place));
         if place.starts_with("not found") {
-            return Err(name.to_owned());
-        }
-        let path = place.rsplit_once(" (0x").map_or(place, |(path, _)| path).trim();
-        if path.starts_with('/') && !path.ends_with(':') {
-            found.push(PathBuf::from(path));
+            needed.push(Needed { name, place: None });
+        } else if path.starts_with('/') && !path.ends_with(':') {
+            needed.push(Needed { name, place: Some(path.into()) });
         }
     }
-    Ok(found)
+    needed
 }
 
 #[cfg(test)]
@@ -97,22 +107,26 @@ mod tests {
                     \tlibgcc_s.so.1 => /lib/x86_64-linux-gnu/libgcc_s.so.1 (0x00007f1)\n\
                     \tlibx.so => /opt/my lib/libx.so (0x00007f2)\n\
                     \t/lib64/ld-linux-x86-64.so.2 (0x00007f3)\n";
+        let loader = "/lib64/ld-linux-x86-64.so.2";
         let want = [
-            "/lib/x86_64-linux-gnu/libgcc_s.so.1",
-            "/opt/my lib/libx.so",
-            "/lib64/ld-linux-x86-64.so.2",
+            ("libgcc_s.so.1", "/lib/x86_64-linux-gnu/libgcc_s.so.1"),
+            ("libx.so", "/opt/my lib/libx.so"),
+            (loader, loader),
         ];
-        assert_eq!(parse(text).unwrap(), want.map(PathBuf::from));
-        assert_eq!(parse("\tstatically linked\n").unwrap(), Vec::<PathBuf>::new());
-        assert_eq!(parse("\tnot a dynamic executable\n").unwrap(), Vec::<PathBuf>::new());
-        assert_eq!(parse("\tlibz.so.9 => not found\n").unwrap_err(), "libz.so.9");
+        let want =
+            want.map(|(name, at)| Needed { name: name.into(), place: Some(PathBuf::from(at)) });
+        assert_eq!(parse(text), want);
+        assert!(parse("\tstatically linked\n").is_empty());
+        assert!(parse("\tnot a dynamic executable\n").is_empty());
+        let missing = Needed { name: "libz.so.9".into(), place: None };
+        assert_eq!(parse("\tlibz.so.9 => not found\n"), [missing]);
     }
 
     #[test]
     fn kinds_are_told_apart() {
         let me = std::env::current_exe().unwrap();
         assert_eq!(kind(&File::open(&me).unwrap()), Kind::Dynamic);
-        assert!(libraries(&me).unwrap().iter().any(|l| l.to_string_lossy().contains("libc.so")));
+        assert!(libraries(&me).unwrap().iter().any(|l| l.name.starts_with("libc.so")));
         assert_eq!(kind(&File::open("/proc/self/status").unwrap()), Kind::NotElf);
     }
 }

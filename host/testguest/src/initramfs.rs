@@ -248,10 +248,25 @@ impl Image<'_> {
             .doing(|| format!("cannot copy {shown} into the initramfs"))?;
         if dynamic {
             for library in elf::libraries(host)? {
-                self.add_library(&library)?;
+                self.add_needed(host, library)?;
             }
         }
         Ok(())
+    }
+
+    /// What a program needs, unless the test brings a file of that name: then the
+    /// program is to find that one, by a path that the test knows.
+    fn add_needed(&mut self, program: &Path, library: elf::Needed) -> Result<()> {
+        let name = Some(library.name.as_ref());
+        if self.config.files.iter().any(|(_, guest)| Path::new(guest).file_name() == name) {
+            return Ok(());
+        }
+        match library.place {
+            Some(place) => self.add_library(&place),
+            None => {
+                Err(GuestError::MissingLibrary { program: program.into(), library: library.name })
+            }
+        }
     }
 
     fn add_library(&mut self, host: &Path) -> Result<()> {
@@ -314,5 +329,18 @@ mod tests {
         assert!(image.seen.contains("/bin/me"));
         assert!(image.seen.iter().any(|p| p.contains("libc.so")), "{:?}", image.seen);
         assert!(image.seen.iter().any(|p| p.contains("/ld-linux")), "{:?}", image.seen);
+    }
+
+    #[test]
+    fn a_library_that_the_test_brings_is_not_the_hosts() {
+        let taken = |files| {
+            let config = GuestConfig { files, ..GuestConfig::default() };
+            let (_dir, mut image) = image(&config);
+            image.add(&std::env::current_exe().unwrap(), "/bin/me").unwrap();
+            image.seen.iter().find(|p| p.contains("/libc.so")).cloned()
+        };
+        let library = taken(vec![]).expect("it needs that one");
+        let own = format!("/own/{}", library.rsplit('/').next().unwrap());
+        assert_eq!(taken(vec![("/dev/null".into(), own)]), None);
     }
 }

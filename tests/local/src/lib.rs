@@ -6,6 +6,7 @@
 pub mod built;
 pub mod capabilities;
 mod certificates;
+pub mod gdma;
 pub mod huge;
 pub mod modules;
 pub mod placed;

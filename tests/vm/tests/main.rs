@@ -3,6 +3,7 @@
 //! One program for all files: linking is most of what a small one costs.
 
 mod agent;
+mod apis;
 mod attach;
 mod bond;
 mod debian;

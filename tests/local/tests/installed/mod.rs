@@ -78,7 +78,8 @@ fn an_install_in_a_folder_of_ones_own_stays_in_it_and_is_removed_whole() {
     assert_eq!(std::fs::metadata(unit).and_then(|m| m.modified()).ok(), before);
     assert!(!install.told_linker());
     let there = files(&prefix);
-    let headers = ["vfun.h", "vfun_driver.h", "vfun_function.h", "vfun_queue.h", "vfun_wire.h"];
+    let headers =
+        ["gdma.h", "vfun.h", "vfun_driver.h", "vfun_function.h", "vfun_queue.h", "vfun_wire.h"];
     let headers = headers.map(|h| format!("include/{h}"));
     let programs = ["bin/vfun", "bin/vfund", "lib/libvfun.so"].map(str::to_owned);
     let pages = PAGES.map(|p| format!("share/man/{p}.{}", &p[3..4]));
@@ -86,6 +87,7 @@ fn an_install_in_a_folder_of_ones_own_stays_in_it_and_is_removed_whole() {
         assert!(there.contains(file), "{file} is not among {there:?}");
     }
     assert!(!there.iter().any(|f| f.ends_with(".service")), "{there:?}");
+    has_apis(&there);
 
     // Each option of the manager is in its page, and the example of its file holds.
     let page = std::fs::read_to_string(prefix.join("share/man/man8/vfund.8")).unwrap();
@@ -132,6 +134,22 @@ fn an_install_in_a_folder_of_ones_own_stays_in_it_and_is_removed_whole() {
     assert!(!prefix.join("share").exists());
     let again = install.run(&prefix, "", &["--remove"]);
     assert!(String::from_utf8_lossy(&again.stderr).contains("nothing is installed under"));
+}
+
+/// The libraries of APIs, each in a folder of its own; what serves them is offered to nobody yet.
+fn has_apis(there: &BTreeSet<String>) {
+    let wanted = [
+        "lib/virtfun/apis/gdma/libgdma.so",
+        "lib/virtfun/apis/gdma/libgdma.so.0",
+        "lib/virtfun/libvfun_gdmaback.so",
+        "lib/virtfun/native/gdma/libgdma.so",
+        "lib/virtfun/native/gdma/libgdma.so.0",
+        "share/doc/virtfun/examples/gdma/bounce.c",
+        "share/virtfun/functions-gdma-simulated/gdma.toml",
+    ];
+    let all: Vec<&str> = there.iter().map(String::as_str).collect();
+    let of_gdma = |f: &&str| f.contains("gdma") && !f.starts_with("include/");
+    assert_eq!(all.into_iter().filter(of_gdma).collect::<Vec<_>>(), wanted);
 }
 
 /// With the headers that are installed, and no source tree.
