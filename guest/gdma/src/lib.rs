@@ -2,8 +2,10 @@
 //! (services/gdma), with the engine and its memory there. `generated.rs` is made of the API's
 //! description; `hand.rs` has what a description cannot say.
 
+mod counts;
 mod generated;
 mod hand;
 mod pools;
 
+pub use counts::vfun_gdma_crossings;
 pub use generated::*;
