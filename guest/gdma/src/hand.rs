@@ -11,6 +11,7 @@ use std::ptr::with_exposed_provenance_mut;
 use vfun_remoting_guest::{Failure, Kind, Link, Object, Reader, out};
 
 /// Statuses of the header that this file makes by itself.
+const BUSY: i32 = 1;
 const ERR_NODE: i32 = -4;
 const ERR_RANGE: i32 = -5;
 
@@ -20,11 +21,21 @@ const BYTES: usize = 1;
 /// The offset of a buffer on another node.
 const REMOTE_NODE: u64 = u64::MAX;
 
-/// What a transfer's object keeps: the program's callback and its argument, and how a transfer
-/// ended that the host never began (0: it was begun).
+/// What a transfer's object keeps: the program's callback and its argument, and what is known of
+/// it.
 const DONE: usize = 0;
 const USER: usize = 1;
-const FAILED: usize = 2;
+const STATE: usize = 2;
+
+/// Of a transfer's state. The host has said that it ended, so that it can be released.
+const ENDED: u64 = 1 << 32;
+/// The host never began it; the lower half says why.
+const NEVER_BEGUN: u64 = 1 << 33;
+/// Its callback was made.
+const CALLED: u64 = 1 << 34;
+/// The program has released it: it may not name it any more. One whose callback is still to come
+/// stays until then.
+const RELEASED: u64 = 1 << 35;
 
 /// The type of the callback, `gdma_done`.
 type Done = unsafe extern "C" fn(*mut gdma_context, u32, i32, *mut c_void);
@@ -65,7 +76,6 @@ pub unsafe fn gdma_init(version: u32, context: *mut *mut gdma_context) -> Result
         |r| Ok(r.i32()?),
     )?;
     if returned == OK {
-        link.listen(heard);
         let object = new.keep();
         pools::put(object, pool);
         place.write(with_exposed_provenance_mut(object.pointer()));
@@ -145,9 +155,14 @@ pub unsafe fn gdma_buffer_map(
     Ok(OK)
 }
 
+/// A transfer that the program has not released.
+fn transfer(pointer: usize) -> Result<(Object<'static>, &'static Link), Failure> {
+    let (object, link) = REMOTE.object(pointer, kinds::TRANSFER)?;
+    if object.kept(STATE) & RELEASED == 0 { Ok((object, link)) } else { Err(Failure::Object) }
+}
+
 /// The number of an object.
-unsafe fn id_of(pointer: usize, kind: Kind, id: *mut u32) -> Result<i32, Failure> {
-    let (object, _) = REMOTE.object(pointer, kind)?;
+unsafe fn id_of(object: Object<'_>, id: *mut u32) -> Result<i32, Failure> {
     // SAFETY: C's rules for these functions.
     unsafe { out::place(id) }?.write(object.id());
     Ok(OK)
@@ -164,8 +179,9 @@ fn by_id(context: *mut gdma_context, id: u32, kind: Kind) -> Result<Object<'stat
 }
 
 pub unsafe fn gdma_buffer_id(buffer: *mut gdma_buffer, id: *mut u32) -> Result<i32, Failure> {
+    let (object, _) = REMOTE.object(buffer.addr(), kinds::BUFFER)?;
     // SAFETY: C's rules for this function.
-    unsafe { id_of(buffer.addr(), kinds::BUFFER, id) }
+    unsafe { id_of(object, id) }
 }
 
 pub unsafe fn gdma_buffer_by_id(
@@ -180,8 +196,9 @@ pub unsafe fn gdma_buffer_by_id(
 }
 
 pub unsafe fn gdma_transfer_id(transfer: *mut gdma_transfer, id: *mut u32) -> Result<i32, Failure> {
+    let (object, _) = self::transfer(transfer.addr())?;
     // SAFETY: C's rules for this function.
-    unsafe { id_of(transfer.addr(), kinds::TRANSFER, id) }
+    unsafe { id_of(object, id) }
 }
 
 pub unsafe fn gdma_transfer_by_id(
@@ -191,7 +208,8 @@ pub unsafe fn gdma_transfer_by_id(
 ) -> Result<i32, Failure> {
     // SAFETY: C's rules for this function.
     let place = unsafe { out::place(transfer) }?;
-    place.write(with_exposed_provenance_mut(by_id(context, id, kinds::TRANSFER)?.pointer()));
+    let (object, _) = self::transfer(by_id(context, id, kinds::TRANSFER)?.pointer())?;
+    place.write(with_exposed_provenance_mut(object.pointer()));
     Ok(OK)
 }
 
@@ -224,6 +242,7 @@ pub unsafe fn gdma_transfer_start(
     if let Err(status) = check((to, to_offset), (from, from_offset), bytes) {
         return Ok(status);
     }
+    link.listen(heard);
     let context = pools::context_of(to)?;
     let new = REMOTE.objects.make(kinds::TRANSFER, link.number(), Some(context))?;
     let object = new.object();
@@ -264,9 +283,8 @@ fn heard(link: &'static Link, event: u16, mut args: Reader<'_>) {
     if event != DONE_EVENT || transfer.link() != link.number() {
         return;
     }
-    if !begun {
-        transfer.keep(FAILED, status as i64 as u64);
-    }
+    let reason = if begun { 0 } else { NEVER_BEGUN | u64::from(status as u32) };
+    transfer.mark(STATE, ENDED | reason);
     let Ok(context) = pools::context_of(transfer) else { return };
     let done = transfer.kept(DONE) as usize;
     if done == 0 {
@@ -278,6 +296,9 @@ fn heard(link: &'static Link, event: u16, mut args: Reader<'_>) {
     let user = with_exposed_provenance_mut(transfer.kept(USER) as usize);
     // SAFETY: as the header promises: on the library's thread, with the program's argument.
     unsafe { call(with_exposed_provenance_mut(context.pointer()), transfer.id(), status, user) };
+    if transfer.mark(STATE, CALLED) & RELEASED != 0 {
+        REMOTE.objects.forget(transfer);
+    }
     pools::callback_done(context.name());
 }
 
@@ -285,7 +306,7 @@ pub unsafe fn gdma_transfer_query(
     transfer: *mut gdma_transfer,
     progress: *mut gdma_progress,
 ) -> Result<i32, Failure> {
-    let (object, link) = REMOTE.object(transfer.addr(), kinds::TRANSFER)?;
+    let (object, link) = self::transfer(transfer.addr())?;
     // SAFETY: C's rules for this function.
     let place = unsafe { out::place(progress) }?;
     let asked = link.call(
@@ -303,6 +324,9 @@ pub unsafe fn gdma_transfer_query(
         Err(Failure::Object) => gdma_progress { status: failed(object), ..NOTHING },
         Err(failure) => return Err(failure),
     };
+    if known.status != BUSY {
+        object.mark(STATE, ENDED);
+    }
     place.write(known);
     Ok(OK)
 }
@@ -314,24 +338,37 @@ const NOTHING: gdma_progress = gdma_progress { status: 0, reserved: 0, moved: 0,
 fn failed(transfer: Object<'_>) -> i32 {
     const ERR_DEVICE: i32 = -6;
     let patience = std::time::Instant::now() + std::time::Duration::from_secs(1);
-    while transfer.kept(FAILED) == 0 && std::time::Instant::now() < patience {
+    while transfer.kept(STATE) & NEVER_BEGUN == 0 && std::time::Instant::now() < patience {
         std::thread::sleep(std::time::Duration::from_micros(100));
     }
-    match transfer.kept(FAILED) as i64 as i32 {
-        0 => ERR_DEVICE,
-        status => status,
+    match transfer.kept(STATE) {
+        state if state & NEVER_BEGUN != 0 => state as u32 as i32,
+        _ => ERR_DEVICE,
     }
 }
 
-/// Frees a transfer, also one that the host never began.
+/// Frees a transfer, also one that the host never began. Of one that has ended the host cannot
+/// refuse it, so that nobody waits for its answer: it goes with the next call.
 pub unsafe fn gdma_transfer_release(transfer: *mut gdma_transfer) -> Result<i32, Failure> {
-    let (object, link) = REMOTE.object(transfer.addr(), kinds::TRANSFER)?;
-    let asked =
-        link.call(calls::GDMA_TRANSFER_RELEASE, |w| w.name(object.name()), |r| Ok(r.i32()?));
-    match asked {
-        Ok(OK) | Err(Failure::Object) => {}
-        other => return other,
+    let (object, link) = self::transfer(transfer.addr())?;
+    let name = object.name();
+    let has_ended = object.kept(STATE) & ENDED != 0;
+    if !has_ended {
+        let asked = link.call(calls::GDMA_TRANSFER_RELEASE, |w| w.name(name), |r| Ok(r.i32()?));
+        match asked {
+            Ok(OK) | Err(Failure::Object) => {}
+            other => return other,
+        }
     }
-    REMOTE.objects.forget(object);
+    let before = object.mark(STATE, RELEASED);
+    if before & RELEASED != 0 {
+        return Err(Failure::Object); // another thread was faster
+    }
+    if has_ended && before & NEVER_BEGUN == 0 {
+        link.post(calls::GDMA_TRANSFER_RELEASE, false, |w| w.name(name))?;
+    }
+    if object.kept(DONE) == 0 || before & CALLED != 0 {
+        REMOTE.objects.forget(object);
+    }
     Ok(OK)
 }

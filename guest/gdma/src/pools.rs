@@ -69,8 +69,10 @@ pub fn await_callback(context: Name) {
 pub fn callback_done(context: Name) {
     if let Some(context) = contexts().as_mut().and_then(|all| all.get_mut(&context)) {
         context.awaited = context.awaited.saturating_sub(1);
+        if context.awaited == 0 {
+            DELIVERED.notify_all();
+        }
     }
-    DELIVERED.notify_all();
 }
 
 /// Waits until all callbacks of a context were made, or its connection is lost.

@@ -30,7 +30,8 @@ struct Place {
     references: AtomicU32,
     /// The place that it belongs to, counted from 1; 0: none.
     parent: AtomicU32,
-    padding: AtomicU32,
+    /// How many places belong to it.
+    children: AtomicU32,
     kept: [AtomicU64; KEPT],
 }
 
@@ -104,6 +105,10 @@ impl Objects {
         place.link.store(link, Ordering::Relaxed);
         place.references.store(1, Ordering::Relaxed);
         place.parent.store(parent.map_or(0, |p| p.index + 1), Ordering::Relaxed);
+        place.children.store(0, Ordering::Relaxed);
+        if let Some(parent) = parent {
+            parent.place.children.fetch_add(1, Ordering::Relaxed);
+        }
         place.kept.iter().for_each(|k| k.store(0, Ordering::Relaxed));
         place.kind.store(kind.into(), Ordering::Release);
         Ok(Fresh { of: self, object: Some(Object { place, index }) })
@@ -179,7 +184,10 @@ impl Objects {
         };
         let mut ends = vec![object.index];
         while let Some(index) = ends.pop() {
-            ends.extend(children(index).map(|(_, child)| child));
+            // Most have none, and looking for them means looking at all places.
+            if self.places()[index as usize].children.load(Ordering::Relaxed) > 0 {
+                ends.extend(children(index).map(|(_, child)| child));
+            }
             self.give_back(index);
         }
     }
@@ -187,7 +195,9 @@ impl Objects {
     fn give_back(&self, index: u32) {
         let place = &self.places()[index as usize];
         if place.kind.swap(0, Ordering::AcqRel) != 0 {
-            place.parent.store(0, Ordering::Relaxed);
+            if let Some(parent) = place.parent.swap(0, Ordering::Relaxed).checked_sub(1) {
+                self.places()[parent as usize].children.fetch_sub(1, Ordering::Relaxed);
+            }
             place.used.fetch_add(1, Ordering::Relaxed);
             self.free().list.push(index);
         }
@@ -228,6 +238,11 @@ impl<'a> Object<'a> {
 
     pub fn keep(self, which: usize, value: u64) {
         self.place.kept[which].store(value, Ordering::Release);
+    }
+
+    /// Adds bits to such a number; what it was before.
+    pub fn mark(self, which: usize, bits: u64) -> u64 {
+        self.place.kept[which].fetch_or(bits, Ordering::AcqRel)
     }
 
     /// Where a loader keeps its dispatch table.

@@ -18,6 +18,8 @@ struct Object {
     /// References that the guest may give back. An object that the guest only found has none.
     owned: u32,
     generation: u32,
+    /// How many objects belong to it.
+    children: u32,
 }
 
 /// The objects of one connection, by the names that the guest gave them. What the guest says of
@@ -60,12 +62,22 @@ impl Objects {
         }
     }
 
+    /// An object by its name, whatever its kind.
+    fn above(&mut self, name: Name) -> Option<&mut Object> {
+        let (place, generation) = name.place()?;
+        let object = self.places.get_mut(place)?.as_mut()?;
+        (object.generation == generation).then_some(object)
+    }
+
     fn put(&mut self, name: Name, object: Object) {
         let (place, _) = name.place().expect("checked to be free");
         if self.places.len() <= place {
             self.places.resize(place + 1, None);
         }
         debug_assert!(self.places[place].is_none(), "checked to be free");
+        if let Some(parent) = self.above(object.parent) {
+            parent.children += 1;
+        }
         self.places[place] = Some(object);
         self.names.insert((object.kind, object.native), name);
     }
@@ -73,7 +85,7 @@ impl Objects {
     /// Notes a new object that the guest owns. `name` was checked to be free.
     pub fn insert(&mut self, name: Name, kind: Kind, native: Native, parent: Name) {
         let generation = name.place().expect("checked to be free").1;
-        self.put(name, Object { kind, native, parent, owned: 1, generation });
+        self.put(name, Object { kind, native, parent, owned: 1, generation, children: 0 });
     }
 
     /// The name of an object that the library answered and the guest need not know yet. It gets
@@ -83,7 +95,7 @@ impl Objects {
             return *known;
         }
         let generation = proposed.place().expect("checked to be free").1;
-        self.put(proposed, Object { kind, native, parent, owned: 0, generation });
+        self.put(proposed, Object { kind, native, parent, owned: 0, generation, children: 0 });
         proposed
     }
 
@@ -114,8 +126,14 @@ impl Objects {
         let Some((place, _)) = name.place() else { return };
         if let Some(object) = self.places.get_mut(place).and_then(Option::take) {
             self.names.remove(&(object.kind, object.native));
-            for child in self.children(name) {
-                self.remove(child);
+            if let Some(parent) = self.above(object.parent) {
+                parent.children -= 1;
+            }
+            // Most have none, and looking for them means looking at all objects.
+            if object.children > 0 {
+                for child in self.children(name) {
+                    self.remove(child);
+                }
             }
         }
     }
