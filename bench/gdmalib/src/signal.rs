@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use vfun_window::cycles;
 
 /// How long a transfer may stay out: longer than the largest takes on a machine that is busy.
-const LOST: Duration = Duration::from_secs(120);
+const LOST: Duration = Duration::from_secs(60);
 /// Between two looks at the clock.
 const LOOK: Duration = Duration::from_secs(1);
 

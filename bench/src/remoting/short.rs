@@ -119,14 +119,16 @@ pub fn records(bed: &Bed) -> Result<Vec<RemotingRow>> {
         let whole = whole.of_slices(&taken, many, one);
         let null = whole.clone().of_slices(&taken, many, NULL);
         let ratio = added_over(&taken, (many, one), parts, (NULL, 1.0));
+        let least = whole.least_ns.zip(whole.base_least_ns).map(|(all, one)| all - one);
         let each = RemotingRow {
             p50_ns: whole.added_ns.map(|ns| ns / parts),
             p99_ns: None,
-            least_ns: None,
+            least_ns: least.map(|ns| ns / parts),
             most_ns: None,
             added_ns: None,
             base_p50_ns: null.base_p50_ns,
             base_p99_ns: null.base_p99_ns,
+            base_least_ns: null.base_least_ns,
             ..whole
         };
         each.compared_by(RemotingRatio::Added, ratio)

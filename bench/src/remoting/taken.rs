@@ -27,6 +27,8 @@ impl RemotingRow {
         (self.base_p50_ns, self.base_p99_ns) = percentiles(&bases);
         let each: Vec<f64> = slices.iter().map(|s| s.p50).collect();
         (self.least_ns, self.most_ns) = stats::range(&each).unzip();
+        self.base_least_ns =
+            stats::range(&bases.iter().map(|s| s.p50).collect::<Vec<_>>()).map(|r| r.0);
         self.added_ns = added(turns, variant, base);
         self.compared_by(RemotingRatio::Time, turns.over(variant, base, |s| s.p50))
     }

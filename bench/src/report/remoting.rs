@@ -47,13 +47,15 @@ pub struct RemotingRow {
     pub p50_ns: Option<f64>,
     /// Its p99, ns.
     pub p99_ns: Option<f64>,
-    /// The least and the most p50 of a slice, ns.
+    /// The least p50 of a slice, ns: what a busy machine disturbs least.
     pub least_ns: Option<f64>,
+    /// The most, ns.
     pub most_ns: Option<f64>,
     /// What it is compared with: "native", "null call" or "bare doorbell".
     pub base: String,
     pub base_p50_ns: Option<f64>,
     pub base_p99_ns: Option<f64>,
+    pub base_least_ns: Option<f64>,
     pub ratio_of: RemotingRatio,
     /// In the slices beside each other, at the median of undisturbed pairs; null if more than half
     /// of the pairs were disturbed.
@@ -61,6 +63,8 @@ pub struct RemotingRow {
     /// The ends of the interval that holds it in 95 of 100 runs; null without 6 undisturbed pairs.
     pub ratio_low: Option<f64>,
     pub ratio_high: Option<f64>,
+    /// The same of the least slices; it has no interval and settles nothing.
+    pub least_ratio: Option<f64>,
     /// Pairs of slices, and those of them that were dropped because the kernel counted a disturbance.
     pub pairs: u32,
     pub dropped: u32,
@@ -89,10 +93,12 @@ impl RemotingRow {
             base: base.to_owned(),
             base_p50_ns: None,
             base_p99_ns: None,
+            base_least_ns: None,
             ratio_of: RemotingRatio::Time,
             ratio: None,
             ratio_low: None,
             ratio_high: None,
+            least_ratio: None,
             pairs: 0,
             dropped: 0,
             added_ns: None,
@@ -109,6 +115,10 @@ impl RemotingRow {
         (self.ratio, self.ratio_low, self.ratio_high) =
             (compared.ratio, compared.low, compared.high);
         (self.pairs, self.dropped) = (compared.pairs, compared.dropped);
+        self.least_ratio = self.least_ns.zip(self.base_least_ns).map(|(least, base)| match of {
+            RemotingRatio::Rate => base / least,
+            RemotingRatio::Time | RemotingRatio::Added => least / base,
+        });
         self
     }
 

@@ -45,6 +45,9 @@ pub struct Objects {
     /// All places. Zeros of the allocator's: memory is used as places are.
     places: OnceLock<Box<[Place]>>,
     free: Mutex<Free>,
+    /// A free place that is in no list, counted from 1; 0: none. Calls that only find an object
+    /// propose a place and give it back, again and again.
+    spare: AtomicU32,
 }
 
 #[derive(Default)]
@@ -53,6 +56,19 @@ struct Free {
     list: Vec<u32>,
     /// Places from here on were never used.
     fresh: u32,
+}
+
+impl Free {
+    fn take(&mut self) -> Option<u32> {
+        match self.list.pop() {
+            Some(index) => Some(index),
+            None if (self.fresh as usize) < OBJECTS_MAX => {
+                self.fresh += 1;
+                Some(self.fresh - 1)
+            }
+            None => None,
+        }
+    }
 }
 
 /// An object that lives, as far as this process knows.
@@ -70,7 +86,8 @@ pub struct Fresh<'a> {
 
 impl Objects {
     pub const fn new() -> Objects {
-        Objects { places: OnceLock::new(), free: Mutex::new(Free { list: Vec::new(), fresh: 0 }) }
+        let free = Mutex::new(Free { list: Vec::new(), fresh: 0 });
+        Objects { places: OnceLock::new(), free, spare: AtomicU32::new(0) }
     }
 
     fn places(&self) -> &[Place] {
@@ -91,16 +108,10 @@ impl Objects {
         parent: Option<Object<'_>>,
     ) -> Result<Fresh<'_>, Failure> {
         debug_assert!(kind != 0, "0 marks a free place");
-        let mut free = self.free();
-        let index = match free.list.pop() {
-            Some(index) => index,
-            None if (free.fresh as usize) < OBJECTS_MAX => {
-                free.fresh += 1;
-                free.fresh - 1
-            }
-            None => return Err(Failure::Limit),
+        let index = match self.spare.swap(0, Ordering::Acquire) {
+            0 => self.free().take().ok_or(Failure::Limit)?,
+            spare => spare - 1,
         };
-        drop(free);
         let place = &self.places()[index as usize];
         place.link.store(link, Ordering::Relaxed);
         place.references.store(1, Ordering::Relaxed);
@@ -175,21 +186,24 @@ impl Objects {
 
     /// Forgets an object, and all that belong to it: every pointer to them is stale from now on.
     pub fn forget(&self, object: Object<'_>) {
-        let used = self.free().fresh;
-        let children = |of: u32| {
-            let all = self.places()[..used as usize].iter().zip(0..);
-            all.filter(move |(p, _)| {
-                p.parent.load(Ordering::Relaxed) == of + 1 && p.kind.load(Ordering::Relaxed) != 0
-            })
-        };
         let mut ends = vec![object.index];
         while let Some(index) = ends.pop() {
             // Most have none, and looking for them means looking at all places.
             if self.places()[index as usize].children.load(Ordering::Relaxed) > 0 {
-                ends.extend(children(index).map(|(_, child)| child));
+                self.children(index, &mut ends);
             }
             self.give_back(index);
         }
+    }
+
+    /// Adds what belongs to a place.
+    fn children(&self, of: u32, to: &mut Vec<u32>) {
+        let used = self.free().fresh as usize;
+        let all = self.places()[..used].iter().zip(0..);
+        let theirs = all.filter(|(p, _)| {
+            p.parent.load(Ordering::Relaxed) == of + 1 && p.kind.load(Ordering::Relaxed) != 0
+        });
+        to.extend(theirs.map(|(_, index)| index));
     }
 
     fn give_back(&self, index: u32) {
@@ -199,7 +213,11 @@ impl Objects {
                 self.places()[parent as usize].children.fetch_sub(1, Ordering::Relaxed);
             }
             place.used.fetch_add(1, Ordering::Relaxed);
-            self.free().list.push(index);
+            let none =
+                self.spare.compare_exchange(0, index + 1, Ordering::Release, Ordering::Relaxed);
+            if none.is_err() {
+                self.free().list.push(index);
+            }
         }
     }
 }

@@ -94,6 +94,7 @@ fn waiting(program: &Path, job: &RemotingJob, repeats: u32) -> Result<Vec<Remoti
             least_ns,
             most_ns,
             base_p50_ns: stats::median(&base),
+            base_least_ns: stats::range(&base).map(|(least, _)| least),
             base_p99_ns: stats::median(&figures(|r| r.base_p99_ns)),
             ..first
         };
