@@ -101,6 +101,7 @@ impl Objects {
     }
 
     /// A place for a new object of this kind, known to connection `link`.
+    #[inline]
     pub fn make(
         &self,
         kind: Kind,
@@ -143,6 +144,7 @@ impl Objects {
     }
 
     /// The object of a name that the host answered.
+    #[inline]
     pub fn named(&self, name: Name, kind: Kind) -> Result<Object<'_>, Failure> {
         let (index, generation) = name.place().ok_or(Failure::Object)?;
         let place = &self.places()[index];
@@ -175,6 +177,7 @@ impl Objects {
     }
 
     /// The object that the host answered with: the one that was proposed, or an earlier one.
+    #[inline]
     pub fn found<'a>(
         &'a self,
         proposed: Fresh<'a>,
@@ -186,9 +189,12 @@ impl Objects {
 
     /// Forgets an object, and all that belong to it: every pointer to them is stale from now on.
     pub fn forget(&self, object: Object<'_>) {
+        if object.place.children.load(Ordering::Relaxed) == 0 {
+            return self.give_back(object.index);
+        }
         let mut ends = vec![object.index];
         while let Some(index) = ends.pop() {
-            // Most have none, and looking for them means looking at all places.
+            // Looking for them means looking at all places.
             if self.places()[index as usize].children.load(Ordering::Relaxed) > 0 {
                 self.children(index, &mut ends);
             }
@@ -206,6 +212,7 @@ impl Objects {
         to.extend(theirs.map(|(_, index)| index));
     }
 
+    #[inline]
     fn give_back(&self, index: u32) {
         let place = &self.places()[index as usize];
         if place.kind.swap(0, Ordering::AcqRel) != 0 {
@@ -224,16 +231,19 @@ impl Objects {
 
 impl<'a> Object<'a> {
     /// What the program gets.
+    #[inline]
     pub fn pointer(self) -> usize {
         std::ptr::from_ref(self.place).expose_provenance()
     }
 
+    #[inline]
     fn generation(self) -> u32 {
         // Never 0: name 0 is no object.
         self.place.used.load(Ordering::Relaxed).wrapping_add(1).max(1)
     }
 
     /// What the host knows it by.
+    #[inline]
     pub fn name(self) -> Name {
         Name::new(self.index as usize, self.generation())
     }
@@ -245,11 +255,13 @@ impl<'a> Object<'a> {
     }
 
     /// Which connection knows it.
+    #[inline]
     pub fn link(self) -> u32 {
         self.place.link.load(Ordering::Relaxed)
     }
 
     /// A number that this side keeps of it, such as a size.
+    #[inline]
     pub fn kept(self, which: usize) -> u64 {
         self.place.kept[which].load(Ordering::Acquire)
     }
@@ -281,6 +293,7 @@ impl<'a> Object<'a> {
 
 impl<'a> Fresh<'a> {
     /// What it is called while it is being made.
+    #[inline]
     pub fn name(&self) -> Name {
         self.object().name()
     }

@@ -59,6 +59,7 @@ impl Hasher for Natives {
 }
 
 impl Objects {
+    #[inline]
     fn get(&self, name: Name, kind: Kind) -> Result<&Object, Refusal> {
         let (place, generation) = name.place().ok_or(Refusal::Object)?;
         match self.places.get(place) {
@@ -82,6 +83,7 @@ impl Objects {
 
     /// Whether a name that the guest proposes can be a new object's. Asked before the library
     /// makes the object, so that none is made that cannot be kept.
+    #[inline]
     pub fn check_free(&self, proposed: Name) -> Result<(), Refusal> {
         let (place, _) = proposed.place().ok_or(Refusal::Object)?;
         match self.places.get(place) {
@@ -118,6 +120,7 @@ impl Objects {
 
     /// The name of an object that the library answered and the guest need not know yet. It gets
     /// the proposed name if it has none. The guest owns no reference to it.
+    #[inline]
     pub fn found(&mut self, proposed: Name, kind: Kind, native: Native, parent: Name) -> Name {
         if let Some(known) = self.names.get(&(kind, native)) {
             return *known;
@@ -128,6 +131,7 @@ impl Objects {
     }
 
     /// Refused if the guest owns no reference to this object, so that it may not free it.
+    #[inline]
     pub fn check_owned(&self, name: Name, kind: Kind) -> Result<Native, Refusal> {
         match self.get(name, kind)? {
             object if object.owned > 0 => Ok(object.native),
