@@ -23,8 +23,10 @@ const BYTES: usize = 1;
 /// The offset of a buffer on another node.
 const REMOTE_NODE: u64 = u64::MAX;
 
-/// What a transfer's object keeps: how one ended that the host never began (0: it was begun).
+/// What a transfer's object keeps: how one ended that the host never began (0: it was begun), and
+/// whether it is known to have ended.
 const FAILED: usize = 0;
+const ENDED: usize = 1;
 
 /// The event that tells of a transfer's end.
 const DONE_EVENT: u16 = 34;
@@ -278,8 +280,11 @@ fn heard(link: &'static Link, event: u16, mut args: Reader<'_>) {
         return;
     }
     // The program may have released it before.
-    if !begun && let Ok(transfer) = REMOTE.objects.named(name, kinds::TRANSFER) {
-        transfer.keep(FAILED, status as i64 as u64);
+    if let Ok(transfer) = REMOTE.objects.named(name, kinds::TRANSFER) {
+        if !begun {
+            transfer.keep(FAILED, status as i64 as u64);
+        }
+        transfer.keep(ENDED, 1);
     }
     callbacks::ended(link, name, status);
 }
@@ -306,6 +311,9 @@ pub unsafe fn gdma_transfer_query(
         Err(Failure::Object) => gdma_progress { status: failed(object), ..NOTHING },
         Err(failure) => return Err(failure),
     };
+    if known.status != BUSY {
+        object.keep(ENDED, 1);
+    }
     place.write(known);
     Ok(OK)
 }
@@ -326,9 +334,19 @@ fn failed(transfer: Object<'_>) -> i32 {
     }
 }
 
-/// Frees a transfer, also one that the host never began.
+/// Frees a transfer, also one that the host never began. Of one that has ended the host cannot
+/// refuse it, so that nobody waits for its answer: it goes with the next call.
 pub unsafe fn gdma_transfer_release(transfer: *mut gdma_transfer) -> Result<i32, Failure> {
     let (object, link) = REMOTE.object(transfer.addr(), kinds::TRANSFER)?;
+    if object.kept(ENDED) != 0 && object.kept(FAILED) == 0 {
+        let name = object.name();
+        // First: of two threads that free it, one finds it gone.
+        if !REMOTE.objects.forget(object) {
+            return Err(Failure::Object);
+        }
+        link.post(calls::GDMA_TRANSFER_RELEASE, false, |w| w.name(name))?;
+        return Ok(OK);
+    }
     let asked =
         link.call(calls::GDMA_TRANSFER_RELEASE, |w| w.name(object.name()), |r| Ok(r.i32()?));
     match asked {

@@ -3,6 +3,7 @@
 //! description; `hand.rs` has what a description cannot say.
 
 mod callbacks;
+mod counts;
 mod generated;
 mod hand;
 mod pools;

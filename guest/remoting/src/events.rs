@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::link::Link;
 use std::cell::Cell;
+use std::time::Duration;
 use vfun_remoting::{AnswerHead, Reader, Records, numbers};
 
 /// What an API does with what is heard. Both run on the thread of events, which makes the
@@ -15,6 +16,9 @@ pub struct Handlers {
     /// made now.
     pub lost: fn(&'static Link),
 }
+
+/// How long the thread waits at a time for a cell.
+const CELL_PAUSE: Duration = Duration::from_micros(50);
 
 thread_local! {
     static HEARS: Cell<bool> = const { Cell::new(false) };
@@ -49,7 +53,14 @@ fn hear(link: &'static Link, handlers: Handlers) {
 /// Waits for events and handles them. An error is the end of the connection: every refusal is one,
 /// because this is the only open call of its kind.
 fn next(link: &'static Link, handlers: Handlers, answer: &mut Vec<u8>) -> Result<(), Failure> {
-    let call = link.open_call(numbers::EVENTS, |_| ())?;
+    let call = match link.open_call(numbers::EVENTS, |_| ()) {
+        // Other threads' calls hold all cells.
+        Err(Failure::Limit) => {
+            std::thread::sleep(CELL_PAUSE);
+            return Ok(());
+        }
+        call => call?,
+    };
     answer.clear();
     call.append_to(answer).map_err(|e| Failure::from(&e))?;
     let (head, body) = AnswerHead::split(answer)?;

@@ -69,6 +69,7 @@ impl Link {
     }
 
     /// Whether it can still be used: not lost, and of this process.
+    #[inline]
     pub fn is_alive(&self) -> bool {
         !self.lost.load(Ordering::Relaxed) && self.process.is_current()
     }

@@ -46,6 +46,9 @@ pub struct Objects {
     /// All places. Zeros of the allocator's: memory is used as places are.
     places: OnceLock<Box<[Place]>>,
     free: Mutex<Free>,
+    /// A place that no program has seen, in no list, counted from 1; 0: none. Calls that only find
+    /// an object propose a place and give it back, again and again.
+    spare: AtomicU32,
 }
 
 /// So many places rest after their objects are gone, before the first of them is used again: a
@@ -85,10 +88,8 @@ impl Free {
 
 impl Objects {
     pub const fn new() -> Objects {
-        Objects {
-            places: OnceLock::new(),
-            free: Mutex::new(Free { list: VecDeque::new(), fresh: 0 }),
-        }
+        let free = Mutex::new(Free { list: VecDeque::new(), fresh: 0 });
+        Objects { places: OnceLock::new(), free, spare: AtomicU32::new(0) }
     }
 
     fn places(&self) -> &[Place] {
@@ -102,6 +103,7 @@ impl Objects {
     }
 
     /// A place for a new object of this kind, known to connection `link`.
+    #[inline]
     pub fn make(
         &self,
         kind: Kind,
@@ -109,7 +111,10 @@ impl Objects {
         parent: Option<Object<'_>>,
     ) -> Result<Fresh<'_>, Failure> {
         debug_assert!(kind != 0, "0 marks a free place");
-        let index = self.free().take().ok_or(Failure::Limit)?;
+        let index = match self.spare.swap(0, Ordering::Acquire) {
+            0 => self.free().take().ok_or(Failure::Limit)?,
+            spare => spare - 1,
+        };
         let place = &self.places()[index as usize];
         place.link.store(link, Ordering::Relaxed);
         place.references.store(1, Ordering::Relaxed);
@@ -173,6 +178,7 @@ impl Objects {
     }
 
     /// The object that the host answered with: the one that was proposed, or an earlier one.
+    #[inline]
     pub fn found<'a>(
         &'a self,
         proposed: Fresh<'a>,
@@ -183,7 +189,8 @@ impl Objects {
     }
 
     /// Forgets an object, and all that belong to it: every pointer to them is stale from now on.
-    pub fn forget(&self, object: Object<'_>) {
+    /// Whether it was there: of several threads that forget it, one did.
+    pub fn forget(&self, object: Object<'_>) -> bool {
         // Most have no children: all places are looked at only for those that do.
         if object.place.children.load(Ordering::Acquire) > 0 {
             let used = self.free().fresh;
@@ -195,17 +202,35 @@ impl Objects {
                 }
             }
         }
-        self.give_back(object.index);
+        let was_there = self.empty(object.index);
+        if was_there {
+            self.free().list.push_back(object.index);
+        }
+        was_there
     }
 
-    fn give_back(&self, index: u32) {
+    /// Makes a place free, and puts it into no list; whether it was not free.
+    #[inline]
+    fn empty(&self, index: u32) -> bool {
         let place = &self.places()[index as usize];
-        if place.kind.swap(0, Ordering::AcqRel) != 0 {
-            let parent = place.parent.swap(0, Ordering::Relaxed);
-            if let Some(parent) = parent.checked_sub(1) {
-                self.places()[parent as usize].children.fetch_sub(1, Ordering::Relaxed);
-            }
-            place.used.fetch_add(1, Ordering::Relaxed);
+        if place.kind.swap(0, Ordering::AcqRel) == 0 {
+            return false;
+        }
+        if let Some(parent) = place.parent.swap(0, Ordering::Relaxed).checked_sub(1) {
+            self.places()[parent as usize].children.fetch_sub(1, Ordering::Relaxed);
+        }
+        place.used.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Takes back a place that no program has seen.
+    #[inline]
+    fn take_back(&self, index: u32) {
+        if !self.empty(index) {
+            return;
+        }
+        let none = self.spare.compare_exchange(0, index + 1, Ordering::Release, Ordering::Relaxed);
+        if none.is_err() {
             self.free().list.push_back(index);
         }
     }
@@ -213,16 +238,19 @@ impl Objects {
 
 impl<'a> Object<'a> {
     /// What the program gets.
+    #[inline]
     pub fn pointer(self) -> usize {
         std::ptr::from_ref(self.place).expose_provenance()
     }
 
+    #[inline]
     fn generation(self) -> u32 {
         // Never 0: name 0 is no object.
         self.place.used.load(Ordering::Relaxed).wrapping_add(1).max(1)
     }
 
     /// What the host knows it by.
+    #[inline]
     pub fn name(self) -> Name {
         Name::new(self.index as usize, self.generation())
     }
@@ -234,15 +262,18 @@ impl<'a> Object<'a> {
     }
 
     /// Which connection knows it.
+    #[inline]
     pub fn link(self) -> u32 {
         self.place.link.load(Ordering::Relaxed)
     }
 
     /// A number that this side keeps of it, such as a size.
+    #[inline]
     pub fn kept(self, which: usize) -> u64 {
         self.place.kept[which].load(Ordering::Acquire)
     }
 
+    #[inline]
     pub fn keep(self, which: usize, value: u64) {
         self.place.kept[which].store(value, Ordering::Release);
     }
@@ -283,7 +314,7 @@ impl<'a> Fresh<'a> {
 impl Drop for Fresh<'_> {
     fn drop(&mut self) {
         if let Some(object) = self.object.take() {
-            self.of.give_back(object.index);
+            self.of.take_back(object.index);
         }
     }
 }
@@ -326,11 +357,14 @@ mod tests {
     #[test]
     fn a_stale_pointer_is_not_the_next_object_s() {
         let all = Objects::new();
-        let pointer = all.make(A, 1, None).unwrap().object().pointer();
-        for _ in 0..RESTING {
-            assert_ne!(all.make(A, 1, None).unwrap().object().pointer(), pointer);
-        }
-        assert_eq!(all.make(A, 1, None).unwrap().object().pointer(), pointer, "memory is bounded");
+        let once = || {
+            let object = all.make(A, 1, None).unwrap().keep();
+            assert!(all.forget(object) && !all.forget(object), "once");
+            object.pointer()
+        };
+        let pointer = once();
+        assert!((0..RESTING).all(|_| once() != pointer));
+        assert_eq!(once(), pointer, "memory is bounded");
     }
 
     #[test]

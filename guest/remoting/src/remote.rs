@@ -40,6 +40,12 @@ impl Remote {
         Some(link)
     }
 
+    /// How often this process asked the host, by all of its connections.
+    pub fn crossings(&self) -> u64 {
+        let links = std::iter::successors(self.first.get(), |link| link.next.get());
+        links.map(|link| link.crossings()).sum()
+    }
+
     /// The connection, opened if there is none that is alive.
     #[inline]
     pub fn link(&self) -> Result<&'static Link, Failure> {

@@ -35,6 +35,7 @@ impl Default for Order {
 
 impl Order {
     /// Whose turn it is, for a call with this number; 0 has no order.
+    #[inline]
     pub fn turn(&self, sequence: u32) -> Turn {
         match sequence {
             0 => Turn::Now,
