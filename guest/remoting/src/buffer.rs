@@ -67,6 +67,10 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
+        // A child of fork has nothing to take back, and locks may be held that nobody opens.
+        if !self.link.is_alive() {
+            return;
+        }
         let handle = self.handle();
         let gone = self.link.call(numbers::DETACH, |w| w.u64(handle), |_| Ok(()));
         if let (Ok(()), Some(held)) = (gone, self.held.take()) {
