@@ -28,6 +28,7 @@ impl Link {
         let buffer = self.function.buffer(wish).map_err(|_| Failure::Limit)?;
         let handle = buffer.handle();
         let held = self.open_call(numbers::ATTACH, |w| w.u64(handle))?;
+        self.lends();
         let lent = Lent { link: self, buffer, held: Some(held) };
         for _ in 0..ASKED_MAX {
             let there = self.call(numbers::ATTACHED, |w| w.u64(handle), |r| Ok(r.bool()?))?;
@@ -65,12 +66,22 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
-    fn drop(&mut self) {
+impl Lent {
+    fn take_back(&mut self) {
         let handle = self.handle();
         let gone = self.link.call(numbers::DETACH, |w| w.u64(handle), |_| Ok(()));
         if let (Ok(()), Some(held)) = (gone, self.held.take()) {
             let _ = held.append_to(&mut vec![]); // answered with the call before
         }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // A child of fork has nothing to take back, and locks may be held that nobody opens.
+        if self.link.is_alive() {
+            self.take_back();
+        }
+        self.link.lends_no_more();
     }
 }

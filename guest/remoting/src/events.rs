@@ -48,6 +48,7 @@ fn hear(link: &'static Link, handlers: Handlers) {
     link.lose();
     (handlers.lost)(link);
     link.no_more_events();
+    link.close_if_over();
 }
 
 /// Waits for events and handles them. An error is the end of the connection: every refusal is one,

@@ -6,17 +6,20 @@ use crate::failure::Failure;
 use crate::known::Known;
 use crate::lane::{CELL_PAUSE, Lane};
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use vfun::{Error, Function, Results, Session};
 use vfun_remoting::{AnswerHead, CallHead, HEAD_BYTES, Reader, Writer, numbers};
 use vfun_window::Process;
 
-/// A connection. It is never taken down before its process ends; it can be lost.
+/// A connection. It can be lost; its session is closed then, as soon as the program has no memory
+/// of it, so that a service that dies often does not use up the sessions of its client.
 pub struct Link {
     pub(crate) function: Function,
-    /// Kept open as long as the function.
-    _session: Session,
+    /// Kept open as long as the function: until the connection is lost and nothing is lent.
+    session: Mutex<Option<Session>>,
+    /// Buffers that the program has of it.
+    lent: AtomicU32,
     /// Its number in this process, from 1.
     pub(crate) number: u32,
     process: Process,
@@ -52,7 +55,8 @@ impl Link {
         let (session, function) = connect(api)?;
         let link = Link {
             function,
-            _session: session,
+            session: Mutex::new(Some(session)),
+            lent: AtomicU32::new(0),
             number,
             process: Process::current(),
             lost: AtomicBool::new(false),
@@ -99,6 +103,27 @@ impl Link {
     /// It can be used no longer: its service knows nothing of it.
     pub(crate) fn lose(&self) {
         self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// The program has one buffer more of it.
+    pub(crate) fn lends(&self) {
+        self.lent.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// It has one less.
+    pub(crate) fn lends_no_more(&self) {
+        self.lent.fetch_sub(1, Ordering::AcqRel);
+        self.close_if_over();
+    }
+
+    /// Closes the session of a connection that is lost and of which the program has no memory.
+    pub(crate) fn close_if_over(&self) {
+        let lost = self.lost.load(Ordering::Acquire) && self.process.is_current();
+        if lost && self.lent.load(Ordering::Acquire) == 0 {
+            let session = self.session.lock().unwrap_or_else(PoisonError::into_inner).take();
+            // Best effort: the host closes it with the process.
+            let _ = session.map(Session::close);
+        }
     }
 
     /// Makes a call and waits for its answer. What was collected before goes first.

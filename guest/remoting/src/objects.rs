@@ -319,6 +319,12 @@ impl Drop for Fresh<'_> {
     }
 }
 
+impl std::fmt::Debug for Object<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "object {} of generation {}", self.index, self.generation())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -384,11 +390,5 @@ mod tests {
         let a = all.make(A, 1, None).unwrap().keep();
         a.retain();
         assert!(!a.release() && a.release());
-    }
-}
-
-impl std::fmt::Debug for Object<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "object {} of generation {}", self.index, self.generation())
     }
 }

@@ -426,6 +426,7 @@ pub fn dispatch(
 }
 
 /// Frees an object whose program is gone. Objects without a function here end with their parents.
+#[allow(clippy::single_match)]
 pub fn destroy(native: &Native, kind: u16, object: usize) {
     match kind {
         kinds::CONTEXT => {

@@ -37,9 +37,12 @@ fn run(native: Native, seed: u64, calls: u64) {
     let mut trial = Trial::over(Gdma::over(native), 4096);
     let handles = [1 << 32, 2 << 32];
     handles.into_iter().for_each(|handle| trial.lend(handle, pool()));
-    // What the host does, most of it often, the end of a context seldom; and a few numbers beyond.
+    // What the host does, most of it often, the end of a context seldom; a few numbers beyond; and
+    // calls of the core, but for DETACH, after which little could be called.
+    let core = [numbers::EVENTS, numbers::ATTACH, numbers::ATTACHED];
     let often = (16..25).chain([28, 31, 32]).filter(|n| *n != calls::EXIT);
-    let numbers: Vec<u16> = often.cycle().take(48).chain([14, 25, 40, calls::EXIT]).collect();
+    let numbers = often.cycle().take(48).chain([14, 25, 40, calls::EXIT]);
+    let numbers: Vec<u16> = numbers.chain(core).collect();
     // The version of the interface is liked as well: without it nothing begins.
     let mut fuzzer = Fuzzer::new(seed, &numbers, &[handles[0], handles[1], 1]);
     let name = |place| Name::new(place, 1).value();

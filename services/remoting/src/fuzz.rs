@@ -48,6 +48,8 @@ pub struct Fuzzer {
     seen: Vec<u64>,
     /// Values that the API likes, such as the handle of a lent buffer.
     likes: Vec<u64>,
+    /// The next number of a call that stands in an order.
+    sequence: u32,
 }
 
 /// Names that are tried: few, so that they are met again.
@@ -64,7 +66,7 @@ impl Fuzzer {
         let (calls, likes) = (calls.to_vec(), likes.to_vec());
         let dice = Dice::new(seed);
         let lengths = BTreeMap::new();
-        Fuzzer { dice, calls, lengths, good: BTreeMap::new(), seen: vec![], likes }
+        Fuzzer { dice, calls, lengths, good: BTreeMap::new(), seen: vec![], likes, sequence: 1 }
     }
 
     /// Shows a call that is right.
@@ -132,6 +134,17 @@ impl Fuzzer {
         body
     }
 
+    /// The number of a call: mostly none, sometimes the next, one that is early or one that is past.
+    fn sequence(&mut self) -> u32 {
+        if self.dice.below(16) != 0 {
+            return 0;
+        }
+        let ahead = [0, 0, 0, 1, 2, u32::MAX][self.dice.below(6)];
+        let sequence = self.sequence.wrapping_add(ahead);
+        self.sequence += u32::from(ahead == 0);
+        sequence
+    }
+
     /// Makes `count` calls.
     pub fn run<B: Backend>(&mut self, trial: &mut Trial<B>, count: u64) -> Tally {
         let mut tally = Tally::default();
@@ -140,8 +153,9 @@ impl Fuzzer {
             let body = self.body(call);
             let mut bytes = vec![];
             let in_batch = self.dice.below(8) == 0;
+            let sequence = self.sequence();
             if in_batch {
-                let head = CallHead { sequence: 0, call: numbers::BATCH };
+                let head = CallHead { sequence, call: numbers::BATCH };
                 bytes.extend_from_slice(&head.to_bytes());
                 let records = 1 + self.dice.below(4);
                 for record in 0..records {
@@ -149,7 +163,7 @@ impl Fuzzer {
                     put_record(&mut bytes, call, record + 1 == records, |w| w.bytes(&more));
                 }
             } else {
-                bytes.extend_from_slice(&CallHead { sequence: 0, call }.to_bytes());
+                bytes.extend_from_slice(&CallHead { sequence, call }.to_bytes());
                 bytes.extend_from_slice(&body);
             }
             if self.dice.below(64) == 0 && !bytes.is_empty() {

@@ -90,6 +90,13 @@ impl Objects {
         }
     }
 
+    /// Whether the names that one call proposes for several objects have places of their own.
+    pub fn check_apart(&self, proposed: &[Name]) -> Result<(), Refusal> {
+        let place = |name: &Name| name.place().map(|(place, _)| place);
+        let twice = |(at, name)| proposed[..at].iter().any(|other| place(other) == place(name));
+        if proposed.iter().enumerate().any(twice) { Err(Refusal::Object) } else { Ok(()) }
+    }
+
     fn object_mut(&mut self, name: Name) -> Option<&mut Object> {
         let (place, generation) = name.place()?;
         let object = self.places.get_mut(place)?.as_mut()?;
@@ -223,6 +230,9 @@ mod tests {
         assert_eq!(all.find(Name::from_wire(u64::MAX), A), Err(Refusal::Object));
         assert_eq!(all.check_free(b), Err(Refusal::Object));
         assert_eq!(all.find_or_none(Name::NONE, A), Ok(0));
+        let new = |place, generation| Name::new(place, generation);
+        assert_eq!(all.check_apart(&[new(7, 1), new(8, 1), new(9, 1)]), Ok(()));
+        assert_eq!(all.check_apart(&[new(7, 1), new(8, 1), new(7, 2)]), Err(Refusal::Object));
         all.remove(a);
         assert!(all.is_empty(), "what belonged to it is gone");
     }

@@ -47,17 +47,22 @@ fn a_program_that_waits_for_callbacks_hears_that_its_service_died() {
     let program = Program::of("tests/local/tests/apis/unruly.c");
     let stand = offer();
     let mut command = program.remoted(&endpoint(&stand));
-    command.arg("dies").stdout(Stdio::piped());
+    command.arg("dies").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("it runs");
     let mut out = BufReader::new(child.stdout.take().expect("piped"));
     let mut said = String::new();
-    while !said.ends_with("ready\n") {
-        assert_ne!(out.read_line(&mut said).expect("text"), 0, "it ended early: {said}");
-    }
+    let mut hear = |said: &mut String, what| {
+        while !said.ends_with(what) {
+            assert_ne!(out.read_line(said).expect("text"), 0, "it ended early: {said}");
+        }
+    };
+    hear(&mut said, "ready\n");
     kill_service(&stand);
-    out.read_to_string(&mut said).expect("text");
+    hear(&mut said, "again\n");
+    assert!(said.contains("300 functions called, 0 wrong, the last with -7\n"), "{said}");
+    stand.until("the lost connection is closed", |stand| stand.grants().len() == 1);
+    drop(child.stdin.take());
     assert!(child.wait().expect("its child").success(), "{said}");
-    assert!(said.ends_with("300 functions called, 0 wrong, the last with -7\n"), "{said}");
 }
 
 #[test]

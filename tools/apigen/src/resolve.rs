@@ -91,7 +91,13 @@ impl Resolver<'_> {
         let mut parameters = vec![];
         for parameter in &function.parameters {
             let said = notes.parameters.get(&parameter.name).map(String::as_str);
-            let role = match self.role(&parameter.ty, said) {
+            let role = self.role(&parameter.ty, said).and_then(|role| match &role {
+                Role::InBytes { length } => {
+                    self.bytes(function, &parameter.name, length).map(|()| role)
+                }
+                _ => Ok(role),
+            });
+            let role = match role {
                 Ok(role) => role,
                 Err(_) if lenient && said.is_none() => Role::ByHand,
                 Err(why) => {
@@ -216,6 +222,11 @@ impl Resolver<'_> {
                 wrong.push(format!("object.{name}: there is no object {parent}"));
             }
         }
+        for name in self.notes.object.keys().filter(|name| self.is_above_itself(name)) {
+            wrong.push(format!(
+                "object.{name}: its parents end in a circle, so that a program could nest without end"
+            ));
+        }
         let kind = |(name, kind): (&String, &crate::annotations::ObjectKind)| KindModel {
             name: name.clone(),
             number: kind.number,
@@ -224,6 +235,28 @@ impl Resolver<'_> {
             end: kind.end.clone(),
         };
         self.notes.object.iter().map(kind).collect()
+    }
+
+    /// Whether a kind of objects is among its own parents.
+    fn is_above_itself(&self, name: &str) -> bool {
+        let parent = |name: &str| self.notes.object.get(name)?.parent.as_deref();
+        let above = std::iter::successors(parent(name), |above| parent(above));
+        above.take(self.notes.object.len()).any(|above| above == name)
+    }
+
+    /// Whether `in-bytes` fits: bytes, and a parameter that counts them.
+    fn bytes(&self, function: &CFunction, parameter: &str, length: &str) -> Result<(), String> {
+        let of = |name: &str| function.parameters.iter().find(|p| p.name == name).map(|p| &p.ty);
+        let counts = of(length).and_then(|ty| self.scalar(ty));
+        if !counts.is_some_and(|scalar| matches!(scalar.name(), "u8" | "u16" | "u32" | "u64")) {
+            return Err(format!("in-bytes: no parameter '{length}' counts its bytes"));
+        }
+        let Some(CType::Pointer { to, .. }) = of(parameter) else { return Ok(()) };
+        let byte = self.scalar(to).is_some_and(|scalar| matches!(scalar.name(), "u8" | "i8"));
+        if **to == CType::Void || byte {
+            return Ok(());
+        }
+        Err(format!("in-bytes: {to} is no byte, and '{length}' may count something longer"))
     }
 
     fn status(&self, wrong: &mut Vec<String>) -> Option<StatusModel> {

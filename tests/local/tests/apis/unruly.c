@@ -176,6 +176,10 @@ static void dies(void) {
     pthread_join(thread, NULL);
     await(300);
     printf("%d functions called, %d wrong, the last with %d\n", ends, bad, last);
+    open_all();
+    printf("again\n");
+    fflush(stdout);
+    getchar();
 }
 
 int main(int argc, char **argv) {

@@ -154,6 +154,14 @@ fn decode(function: &FunctionModel, frees: Option<&str>) -> String {
             Role::OutValue(_) | Role::OutStruct(_) | Role::ByHand => Ok(()),
         };
     }
+    let proposed = function
+        .parameters
+        .iter()
+        .filter(|p| matches!(p.role, Role::NewObject { .. } | Role::FoundObject { .. }));
+    let proposed: Vec<_> = proposed.map(|p| format!("{}_name", p.name)).collect();
+    if proposed.len() > 1 {
+        let _ = writeln!(plain, "cx.objects.check_apart(&[{}])?;", proposed.join(", "));
+    }
     plain + &bytes + "args.end()?;\n"
 }
 
