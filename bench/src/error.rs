@@ -42,6 +42,9 @@ pub enum BenchError {
     /// A driver could not be called in this process.
     #[error("in-process: {0}")]
     Driver(String),
+    /// A remoted API, or the library that it stands for.
+    #[error("{0}")]
+    Gdma(#[from] vfun_bench_gdma::GdmaFailed),
     /// A function computed something else than it should.
     #[error(
         "{function} gave {got} where {wanted} is right: what was timed is not the work that was asked for"

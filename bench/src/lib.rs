@@ -23,6 +23,7 @@ pub mod measure;
 pub mod method;
 pub mod nics;
 pub mod place;
+pub mod remoting;
 pub mod report;
 pub mod runs;
 

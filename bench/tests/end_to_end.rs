@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use vfun_bench::report::{
     Domain, DomainsReport, Experiment, Function, GrainReport, Kind, LatencyReport, LeasesReport,
-    NicsExperiment, NicsReport, Source,
+    NicsExperiment, NicsReport, RemotingExperiment, RemotingReport, Source,
 };
 
 /// One at a time: each keeps both processors busy.
@@ -482,4 +482,52 @@ fn what_cannot_be_is_said_in_a_sentence() {
         assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
         assert!(said.contains(words), "{args:?}: {said}");
     }
+}
+
+#[test]
+fn remoting_measures_both_libraries() {
+    let beside = |name: &str| program().with_file_name(name).is_file();
+    let libraries = ["libgdma.so", "libvfun_gdma.so", "libvfun_gdmaback.so"];
+    if !built() || !libraries.into_iter().all(beside) {
+        return;
+    }
+    let report = good(&["remoting", "--short", "--json", "-"]);
+    has_fields(
+        &report,
+        &[
+            "experiment",
+            "case",
+            "simulated",
+            "bytes",
+            "wait",
+            "p50_ns",
+            "p99_ns",
+            "least_ns",
+            "base",
+            "base_p50_ns",
+            "base_least_ns",
+            "ratio_of",
+            "ratio",
+            "ratio_low",
+            "ratio_high",
+            "pairs",
+            "dropped",
+            "added_ns",
+            "per_s",
+            "base_per_s",
+            "crossings",
+        ],
+    );
+    let report: RemotingReport = serde_json::from_value(report).unwrap();
+    for &experiment in RemotingExperiment::ALL {
+        let rows: Vec<_> = report.of(experiment).collect();
+        assert!(!rows.is_empty(), "{experiment}");
+        assert!(rows.iter().all(|r| r.p50_ns.is_some() && r.base_p50_ns.is_some()), "{rows:?}");
+    }
+    let crossings =
+        |e: RemotingExperiment| report.of(e).filter_map(|r| r.crossings).collect::<Vec<_>>();
+    assert_eq!(crossings(RemotingExperiment::Calls), [1.0, 1.0]);
+    assert_eq!(crossings(RemotingExperiment::Answers), [0.0, 0.0]);
+    // 64 releases and the call behind them went together.
+    assert_eq!(crossings(RemotingExperiment::Records), [1.0 / 64.0]);
 }

@@ -6,5 +6,6 @@ mod end_to_end;
 mod guest;
 mod leases;
 mod nics;
+mod remoting;
 mod report;
 mod sample;

@@ -1,7 +1,7 @@
 //! The options.
 
 use crate::lab::Wiring;
-use crate::report::{Domain, Experiment, Function, NicsExperiment};
+use crate::report::{Domain, Experiment, Function, NicsExperiment, RemotingExperiment};
 use crate::runs::Where;
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -51,6 +51,8 @@ pub enum Command {
     Leases(LeasesArgs),
     /// Network VFs: who holds one and what that gains (simulated), what deciding costs (measured).
     Nics(NicsArgs),
+    /// A remoted API (gdma, with a simulated engine) beside its library: calls, buffers, transfers, callbacks.
+    Remoting(RemotingArgs),
     /// Domains, latency, grain and footprint, in a few minutes.
     All(AllArgs),
     /// Writes the manual's pages to a folder.
@@ -68,6 +70,12 @@ pub enum Command {
         /// The file, .svg or .png.
         #[arg(long)]
         output: PathBuf,
+    },
+    /// Measures with both libraries of a remoted API.
+    #[command(hide = true)]
+    RemotingInside {
+        /// What, and where the manager is: JSON.
+        job: String,
     },
     /// Measures one thing for the host that booted this guest.
     #[command(hide = true)]
@@ -145,6 +153,13 @@ fn experiment(text: &str) -> Result<Experiment, String> {
 fn nics_experiment(text: &str) -> Result<NicsExperiment, String> {
     let names = || NicsExperiment::ALL.iter().map(|e| e.as_str()).collect::<Vec<_>>().join(", ");
     let found = NicsExperiment::ALL.iter().copied().find(|e| e.as_str() == text);
+    found.ok_or_else(|| format!("there is no experiment '{text}': they are {}", names()))
+}
+
+fn remoting_experiment(text: &str) -> Result<RemotingExperiment, String> {
+    let all = RemotingExperiment::ALL;
+    let names = || all.iter().map(|e| e.as_str()).collect::<Vec<_>>().join(", ");
+    let found = all.iter().copied().find(|e| e.as_str() == text);
     found.ok_or_else(|| format!("there is no experiment '{text}': they are {}", names()))
 }
 
@@ -445,6 +460,34 @@ pub struct NicsArgs {
     pub output: OutputArgs,
 }
 
+/// Options of `remoting`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RemotingArgs {
+    /// The experiments, separated by commas: calls, answers, records, allocation, transfers, bursts, completion, waiting, latency, throughput [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = remoting_experiment)]
+    pub experiment: Vec<RemotingExperiment>,
+    /// The part of the published gibibyte that bursts move; 1 takes some 15 minutes.
+    #[arg(long, value_name = "S", default_value = "0.03", value_parser = scale)]
+    pub scale: f64,
+    /// How often transfers and bursts are run, and 6 times as many slices of what is short. A ratio needs 6 undisturbed slices.
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// Some seconds: little of everything, once.
+    #[arg(long, conflicts_with_all = ["scale", "repeats"])]
+    pub short: bool,
+    /// The folder of functions [default: those of this checkout, or the installed ones].
+    #[arg(long, value_name = "DIR")]
+    pub functions: Option<PathBuf>,
+    /// The folder of drivers and of both libraries [default: beside this program].
+    #[arg(long, value_name = "DIR")]
+    pub drivers: Option<PathBuf>,
+    /// Let the system choose processors, instead of one for the caller and one for services.
+    #[arg(long)]
+    pub no_pin: bool,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
 /// Options of `all`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct AllArgs {
@@ -495,6 +538,7 @@ mod tests {
             (["x", "grain", "--function", "echo"], "factorial and fibonacci"),
             (["x", "latency", "--endpoint", "wire"], "tcp:HOST:PORT"),
             (["x", "nics", "--experiment", "gain"], "groups, rates"),
+            (["x", "remoting", "--experiment", "gain"], "calls, answers"),
         ] {
             let e = Whole::try_parse_from(line).err().unwrap().to_string();
             assert!(e.contains(words), "{e}");

@@ -2,15 +2,16 @@
 
 use super::args::{
     AllArgs, DomainsArgs, FootprintArgs, GrainArgs, IsolationArgs, JailArgs, LatencyArgs,
-    LeasesArgs, ModuleArgs, NicsArgs, OutputArgs, QueuesArgs, ScaleArgs, WaitingArgs, WasmArgs,
-    WhereArgs,
+    LeasesArgs, ModuleArgs, NicsArgs, OutputArgs, QueuesArgs, RemotingArgs, ScaleArgs, WaitingArgs,
+    WasmArgs, WhereArgs,
 };
 use super::output::{files, put, say};
 use crate::error::Doing;
-use crate::report::{Domain, Experiment, FootprintReport, Function, text};
+use crate::report::{Domain, Experiment, FootprintReport, Function, RemotingExperiment, text};
 use crate::runs::{
     self, Bench, DomainsPlan, FootprintPlan, GrainPlan, IsolationPlan, JailPlan, LatencyPlan,
-    LeasesPlan, ModulePlan, NicsPlan, QueuesPlan, ScalePlan, WaitingPlan, WasmPlan, Where,
+    LeasesPlan, ModulePlan, NicsPlan, QueuesPlan, RemotingPlan, ScalePlan, WaitingPlan, WasmPlan,
+    Where,
 };
 use crate::{BenchError, Result};
 use std::process::ExitCode;
@@ -306,5 +307,30 @@ pub(super) fn nics(args: &NicsArgs) -> Result<ExitCode> {
         )));
     }
     put(&runs::nics(&Where::default(), &plan)?, &args.output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a short run of `remoting` has of the published gibibyte.
+const SHORT_BURST: f64 = 0.004;
+
+pub(super) fn remoting(args: &RemotingArgs) -> Result<ExitCode> {
+    let at = Where {
+        functions: args.functions.clone(),
+        drivers: args.drivers.clone(),
+        pin: !args.no_pin,
+        ..Where::default()
+    };
+    let named = &args.experiment;
+    let plan = RemotingPlan {
+        experiments: if named.is_empty() {
+            RemotingExperiment::ALL.to_vec()
+        } else {
+            named.clone()
+        },
+        scale: if args.short { SHORT_BURST } else { args.scale },
+        repeats: if args.short { 1 } else { args.repeats },
+        pin: !args.no_pin,
+    };
+    put(&runs::remoting(&at, &plan)?, &args.output)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,6 +4,7 @@ use super::output::say;
 use crate::lab::Inside;
 use crate::measure::{self, Job};
 use crate::place::{OverSession, Place, serve};
+use crate::remoting::{self, RemotingJob};
 use crate::{BenchError, Result};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -28,6 +29,17 @@ pub(super) fn run(job: &str) -> Result<ExitCode> {
         }
     };
     let line = serde_json::to_string(&outcome).map_err(|e| BenchError::Inside(e.to_string()))?;
+    say(&format!("{line}\n"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Measures with both libraries of a remoted API, and prints its rows.
+pub(super) fn remoting(job: &str) -> Result<ExitCode> {
+    let job: RemotingJob = serde_json::from_str(job).map_err(|e| {
+        BenchError::Options(format!("this is no job from `vfun bench` of the same version: {e}"))
+    })?;
+    let rows = remoting::work(job)?;
+    let line = serde_json::to_string(&rows).map_err(|e| BenchError::Inside(e.to_string()))?;
     say(&format!("{line}\n"));
     Ok(ExitCode::SUCCESS)
 }

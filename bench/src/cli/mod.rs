@@ -67,9 +67,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Module(args) => experiments::module(&args),
         Command::Leases(args) => experiments::leases(&args),
         Command::Nics(args) => experiments::nics(&args),
+        Command::Remoting(args) => experiments::remoting(&args),
         Command::All(args) => experiments::all(&args),
         Command::Man { folder } => manual(&folder),
         Command::NicsChart { pool, output } => nics_chart(&pool, &output),
         Command::Inside { job } => inside::run(&job),
+        Command::RemotingInside { job } => inside::remoting(&job),
     }
 }

@@ -7,6 +7,7 @@ mod leases;
 mod module;
 mod nics;
 mod queues;
+mod remoting;
 mod scale;
 mod waiting;
 
@@ -17,6 +18,7 @@ pub use leases::{SWITCH_NS, leases};
 pub use module::module;
 pub use nics::nics;
 pub use queues::queues;
+pub use remoting::remoting;
 pub use scale::scale;
 pub use waiting::waiting;
 

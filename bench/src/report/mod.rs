@@ -1,12 +1,13 @@
 //! What a measurement says, and every form it is shown in.
 //!
-//! Thirteen reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
+//! Fourteen reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
 //! (one call, and many), [`GrainReport`] (how small a call may be),
 //! [`FootprintReport`] (what calling costs beside the calls), [`WaitingReport`]
 //! (the ways to wait), [`ModuleReport`] (the kernel module), [`IsolationReport`]
 //! (calls under attack), [`QueuesReport`] (entries that go one way), [`ScaleReport`] (many clients and channels),
 //! [`jail::JailReport`] (the sandbox), [`wasm::WasmReport`] (WebAssembly),
-//! [`LeasesReport`] (who gets hardware, and what it gains) and [`NicsReport`] (the same of network VFs). Each is an object of
+//! [`LeasesReport`] (who gets hardware, and what it gains), [`NicsReport`] (the same of network VFs) and
+//! [`RemotingReport`] (a remoted API beside its library). Each is an object of
 //! `machine`, `settings` (but of sandbox and WebAssembly) and `rows`; their field names are a public format.
 //!
 //! A measuring program fills rows, calls `finish` on the report, and hands it to
@@ -31,6 +32,7 @@ pub mod names;
 pub mod nics;
 pub mod published;
 pub mod queues;
+pub mod remoting;
 pub mod rows;
 pub mod scale;
 pub mod settings;
@@ -46,9 +48,13 @@ pub use isolation::{IsolationReport, IsolationRow};
 pub use leases::{LeasesReport, LeasesRow};
 pub use machine::Machine;
 pub use module::{ModuleFigure, ModuleReport, ModuleRow};
-pub use names::{Domain, Experiment, Function, How, Kind, Mode, NicsExperiment, Origin, Source};
+pub use names::{
+    Domain, Experiment, Function, How, Kind, Mode, NicsExperiment, Origin, RemotingExperiment,
+    Source,
+};
 pub use nics::{NicsReport, NicsRow};
 pub use queues::{QueuesReport, QueuesRow};
+pub use remoting::{RemotingRatio, RemotingReport, RemotingRow};
 pub use rows::{DomainRow, DomainsReport, GrainReport, GrainRow, LatencyReport, LatencyRow};
 pub use scale::{ScaleReport, ScaleRow};
 pub use settings::Settings;

@@ -163,3 +163,29 @@ names! {
         Simulated = "simulated",
     }
 }
+
+names! {
+    /// The experiments with a remoted API.
+    RemotingExperiment {
+        /// A forwarded call, beside a null call.
+        Calls = "calls",
+        /// Answers that the guest's library gives by itself, beside the native library's.
+        Answers = "answers",
+        /// Calls whose answer nobody waits for, beside a null call.
+        Records = "records",
+        /// Allocating a buffer, by its size.
+        Allocation = "allocation",
+        /// The rate of one transfer, by its size.
+        Transfers = "transfers",
+        /// The rate of many transfers together, by their size.
+        Bursts = "bursts",
+        /// How much later a callback comes, beside a bare doorbell.
+        Completion = "completion",
+        /// A forwarded call in each way to wait.
+        Waiting = "waiting",
+        /// From a transfer's start to its end, polled and by callback.
+        Latency = "latency",
+        /// Small transfers a second, polled and by callback.
+        Throughput = "throughput",
+    }
+}

@@ -1,20 +1,21 @@
 //! What a description cannot say: where memory lies, identifiers, and callbacks.
 #![allow(unsafe_code, clippy::too_many_arguments, clippy::missing_safety_doc)]
 
+use crate::callbacks::{self, Callback, Done};
 use crate::generated::{
     OK, REMOTE, calls, gdma_buffer, gdma_context, gdma_node, gdma_progress, gdma_transfer, kinds,
     read_gdma_progress,
 };
 use crate::pools;
-use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::with_exposed_provenance_mut;
-use vfun_remoting_guest::{Failure, Kind, Link, Object, Reader, out};
+use vfun_remoting_guest::{Failure, Handlers, Kind, Lent, Link, Object, Reader, in_callback, out};
 
 /// Statuses of the header that this file makes by itself.
 const BUSY: i32 = 1;
 const ERR_NODE: i32 = -4;
 const ERR_RANGE: i32 = -5;
+const ERR_LOST: i32 = -7;
 
 /// What a buffer's object keeps: where it lies in its pool, or [`REMOTE_NODE`]; its bytes.
 const OFFSET: usize = 0;
@@ -22,14 +23,10 @@ const BYTES: usize = 1;
 /// The offset of a buffer on another node.
 const REMOTE_NODE: u64 = u64::MAX;
 
-/// What a transfer's object keeps: the program's callback and its argument, and how a transfer
-/// ended that the host never began (0: it was begun).
-const DONE: usize = 0;
-const USER: usize = 1;
-const FAILED: usize = 2;
-
-/// The type of the callback, `gdma_done`.
-type Done = unsafe extern "C" fn(*mut gdma_context, u32, i32, *mut c_void);
+/// What a transfer's object keeps: how one ended that the host never began (0: it was begun), and
+/// whether it is known to have ended.
+const FAILED: usize = 0;
+const ENDED: usize = 1;
 
 /// The event that tells of a transfer's end.
 const DONE_EVENT: u16 = 34;
@@ -51,11 +48,24 @@ pub unsafe fn gdma_status_text(status: i32) -> *const i8 {
     text.as_ptr()
 }
 
+/// What is done with the host's events.
+const HANDLERS: Handlers = Handlers { event: heard, lost: |link| callbacks::lost(link, ERR_LOST) };
+
+/// A connection that hears of transfers, and a pool for a new context.
+fn connected() -> Result<(&'static Link, Lent), Failure> {
+    let link = REMOTE.link()?;
+    link.listen(HANDLERS)?;
+    Ok((link, pools::lend(link)?))
+}
+
 pub unsafe fn gdma_init(version: u32, context: *mut *mut gdma_context) -> Result<i32, Failure> {
     // SAFETY: C's rules for this function.
     let place = unsafe { out::place(context) }?;
-    let link = REMOTE.link()?;
-    let pool = pools::lend(link)?;
+    let (link, pool) = match connected() {
+        // The service died before, and only this call has noticed it.
+        Err(Failure::Lost) => connected()?,
+        other => other?,
+    };
     let new = REMOTE.objects.make(kinds::CONTEXT, link.number(), None)?;
     let returned = link.call(
         calls::GDMA_INIT,
@@ -67,7 +77,6 @@ pub unsafe fn gdma_init(version: u32, context: *mut *mut gdma_context) -> Result
         |r| Ok(r.i32()?),
     )?;
     if returned == OK {
-        link.listen(heard);
         let object = new.keep();
         pools::put(object, pool);
         place.write(with_exposed_provenance_mut(object.pointer()));
@@ -75,30 +84,30 @@ pub unsafe fn gdma_init(version: u32, context: *mut *mut gdma_context) -> Result
     Ok(returned)
 }
 
-thread_local! {
-    /// Whether this thread makes a callback of the program's.
-    static CALLS_BACK: Cell<bool> = const { Cell::new(false) };
-}
-
 pub unsafe fn gdma_exit(context: *mut gdma_context) -> Result<i32, Failure> {
-    if CALLS_BACK.get() {
-        REMOTE.object(context.addr(), kinds::CONTEXT)?;
+    let object = REMOTE.objects.find(context.addr(), kinds::CONTEXT)?;
+    if in_callback() {
         return Ok(BUSY); // it would wait for itself
     }
-    let object = match REMOTE.object(context.addr(), kinds::CONTEXT) {
+    let known_by = REMOTE.link_of(object).ok_or(Failure::Object)?;
+    // Takes nothing more: a callback may be starting transfer after transfer.
+    object.keep(pools::CLOSES, 1);
+    callbacks::wait_for_all(object.pointer(), known_by);
+    match REMOTE.object(context.addr(), kinds::CONTEXT) {
         Ok((object, link)) => {
-            pools::wait_for_callbacks(object.name(), link);
             let returned =
                 link.call(calls::GDMA_EXIT, |w| w.name(object.name()), |r| Ok(r.i32()?))?;
             if returned != OK {
+                object.keep(pools::CLOSES, 0);
                 return Ok(returned);
             }
-            object
+            // Those of transfers that other threads started meanwhile.
+            callbacks::wait_for_all(object.pointer(), link);
         }
         // Its service is gone, and with it all that there was to free there.
-        Err(Failure::Lost) => REMOTE.objects.find(context.addr(), kinds::CONTEXT)?,
+        Err(Failure::Lost) => {}
         Err(other) => return Err(other),
-    };
+    }
     let name = object.name();
     REMOTE.objects.forget(object);
     pools::take(name);
@@ -113,7 +122,7 @@ pub unsafe fn gdma_buffer_alloc(
     let (node, link) = REMOTE.object(node.addr(), kinds::NODE)?;
     // SAFETY: C's rules for this function.
     let place = unsafe { out::place(buffer) }?;
-    let context = pools::context_of(node)?;
+    let context = pools::open_context_of(node)?;
     let new = REMOTE.objects.make(kinds::BUFFER, link.number(), Some(context))?;
     let (returned, offset, bytes) = link.call(
         calls::GDMA_BUFFER_ALLOC,
@@ -143,16 +152,14 @@ pub unsafe fn gdma_buffer_map(
 ) -> Result<i32, Failure> {
     let (buffer, _) = REMOTE.object(buffer.addr(), kinds::BUFFER)?;
     // SAFETY: C's rules for this function.
-    let (address, bytes) = unsafe { (out::place(address)?, out::place_or_none(bytes)) };
+    let (address, bytes) = unsafe { (out::place(address)?, out::place(bytes)?) };
     let offset = buffer.kept(OFFSET);
     if offset == REMOTE_NODE {
         return Ok(ERR_NODE);
     }
     let pool = pools::context_of(buffer)?.kept(pools::POOL_START);
     address.write(with_exposed_provenance_mut((pool + offset) as usize));
-    if let Some(bytes) = bytes {
-        bytes.write(buffer.kept(BYTES));
-    }
+    bytes.write(buffer.kept(BYTES));
     Ok(OK)
 }
 
@@ -232,19 +239,20 @@ pub unsafe fn gdma_transfer_start(
     let (from, _) = REMOTE.object(from.addr(), kinds::BUFFER)?;
     // SAFETY: C's rules for this function.
     let place = unsafe { out::place(transfer) }?;
+    let context = pools::open_context_of(to)?;
+    if context.pointer() != pools::context_of(from)?.pointer() {
+        return Err(Failure::Argument);
+    }
     if let Err(status) = check((to, to_offset), (from, from_offset), bytes) {
         return Ok(status);
     }
-    let context = pools::context_of(to)?;
     let new = REMOTE.objects.make(kinds::TRANSFER, link.number(), Some(context))?;
     let object = new.object();
     if let Some(done) = done {
-        object.keep(DONE, (done as *const ()).expose_provenance() as u64);
-        object.keep(USER, user.expose_provenance() as u64);
-        pools::await_callback(context.name());
+        let (user, context) = (user.expose_provenance(), context.pointer());
+        let (id, link) = (object.id(), link.number());
+        callbacks::await_end(object.name(), Callback { done, user, context, id, link });
     }
-    // The program may be called back before this returns, so it has its answer first.
-    place.write(with_exposed_provenance_mut(object.pointer()));
     let posted = link.post(calls::GDMA_TRANSFER_START, true, |w| {
         w.name(to.name());
         w.u64(to_offset);
@@ -255,43 +263,30 @@ pub unsafe fn gdma_transfer_start(
         w.name(object.name());
     });
     match posted {
-        Ok(()) => {
-            new.keep();
-            Ok(OK)
-        }
-        Err(failure) => {
-            if done.is_some() {
-                pools::callback_done(context.name());
-            }
-            Err(failure)
-        }
+        // Its function was called already, with the loss: so it was started.
+        Err(_) if done.is_some() && !callbacks::withdraw(object.name()) => {}
+        Err(failure) => return Err(failure),
+        Ok(()) => {}
     }
+    new.keep();
+    place.write(with_exposed_provenance_mut(object.pointer()));
+    Ok(OK)
 }
 
 /// An event of the host: a transfer has ended, or was never begun.
 fn heard(link: &'static Link, event: u16, mut args: Reader<'_>) {
     let (Ok(name), Ok(status), Ok(begun)) = (args.name(), args.i32(), args.bool()) else { return };
-    let Ok(transfer) = REMOTE.objects.named(name, kinds::TRANSFER) else { return };
-    if event != DONE_EVENT || transfer.link() != link.number() {
+    if event != DONE_EVENT {
         return;
     }
-    if !begun {
-        transfer.keep(FAILED, status as i64 as u64);
+    // The program may have released it before.
+    if let Ok(transfer) = REMOTE.objects.named(name, kinds::TRANSFER) {
+        if !begun {
+            transfer.keep(FAILED, status as i64 as u64);
+        }
+        transfer.keep(ENDED, 1);
     }
-    let Ok(context) = pools::context_of(transfer) else { return };
-    let done = transfer.kept(DONE) as usize;
-    if done == 0 {
-        return;
-    }
-    // SAFETY: the program gave this function for this transfer, which it has not released.
-    let call =
-        unsafe { std::mem::transmute::<*const (), Done>(std::ptr::with_exposed_provenance(done)) };
-    let user = with_exposed_provenance_mut(transfer.kept(USER) as usize);
-    CALLS_BACK.set(true);
-    // SAFETY: as the header promises: on the library's thread, with the program's argument.
-    unsafe { call(with_exposed_provenance_mut(context.pointer()), transfer.id(), status, user) };
-    CALLS_BACK.set(false);
-    pools::callback_done(context.name());
+    callbacks::ended(link, name, status);
 }
 
 pub unsafe fn gdma_transfer_query(
@@ -316,6 +311,9 @@ pub unsafe fn gdma_transfer_query(
         Err(Failure::Object) => gdma_progress { status: failed(object), ..NOTHING },
         Err(failure) => return Err(failure),
     };
+    if known.status != BUSY {
+        object.keep(ENDED, 1);
+    }
     place.write(known);
     Ok(OK)
 }
@@ -336,9 +334,19 @@ fn failed(transfer: Object<'_>) -> i32 {
     }
 }
 
-/// Frees a transfer, also one that the host never began.
+/// Frees a transfer, also one that the host never began. Of one that has ended the host cannot
+/// refuse it, so that nobody waits for its answer: it goes with the next call.
 pub unsafe fn gdma_transfer_release(transfer: *mut gdma_transfer) -> Result<i32, Failure> {
     let (object, link) = REMOTE.object(transfer.addr(), kinds::TRANSFER)?;
+    if object.kept(ENDED) != 0 && object.kept(FAILED) == 0 {
+        let name = object.name();
+        // First: of two threads that free it, one finds it gone.
+        if !REMOTE.objects.forget(object) {
+            return Err(Failure::Object);
+        }
+        link.post(calls::GDMA_TRANSFER_RELEASE, false, |w| w.name(name))?;
+        return Ok(OK);
+    }
     let asked =
         link.call(calls::GDMA_TRANSFER_RELEASE, |w| w.name(object.name()), |r| Ok(r.i32()?));
     match asked {

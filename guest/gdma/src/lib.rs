@@ -2,6 +2,8 @@
 //! (services/gdma), with the engine and its memory there. `generated.rs` is made of the API's
 //! description; `hand.rs` has what a description cannot say.
 
+mod callbacks;
+mod counts;
 mod generated;
 mod hand;
 mod pools;

@@ -1,12 +1,13 @@
 //! The local node's pool of each context: a buffer of the window.
 
 use crate::generated::{REMOTE, kinds};
-use std::collections::HashMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use vfun_remoting_guest::{Failure, Lent, Link, Name, Object};
 
-/// What a context's object keeps.
+/// What a context's object keeps: where its pool lies, and whether it is being closed.
 pub const POOL_START: usize = 0;
+pub const CLOSES: usize = 1;
 
 /// The variable that says how long a pool is, bytes; as on the host.
 const POOL_BYTES: &str = "GDMA_POOL_BYTES";
@@ -16,25 +17,27 @@ const POOL_BYTES_DEFAULT: usize = 64 << 20;
 /// The smallest that is tried: one transfer of the published sizes.
 const POOL_BYTES_LEAST: usize = 1 << 20;
 
-/// What this side holds for a context.
-struct Context {
-    pool: Lent,
-    /// Callbacks that the program waits for.
-    awaited: u64,
+/// What a pool's length is a multiple of, as on the host.
+const ALIGNMENT: usize = 4096;
+
+/// The pools of all contexts, by their names.
+static POOLS: Mutex<BTreeMap<Name, Lent>> = Mutex::new(BTreeMap::new());
+
+fn pools() -> MutexGuard<'static, BTreeMap<Name, Lent>> {
+    POOLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All contexts, by their names.
-static CONTEXTS: Mutex<Option<HashMap<Name, Context>>> = Mutex::new(None);
-static DELIVERED: Condvar = Condvar::new();
-
-fn contexts() -> MutexGuard<'static, Option<HashMap<Name, Context>>> {
-    CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner)
+/// What the variable says; an error is one of the library on the host as well.
+fn wanted() -> Result<Option<usize>, Failure> {
+    let Some(text) = std::env::var_os(POOL_BYTES) else { return Ok(None) };
+    let bytes = text.to_str().and_then(|text| text.parse().ok());
+    let good = bytes.filter(|bytes: &usize| *bytes != 0 && bytes.is_multiple_of(ALIGNMENT));
+    good.map(Some).ok_or(Failure::Argument)
 }
 
 /// A pool for a new context.
 pub fn lend(link: &'static Link) -> Result<Lent, Failure> {
-    let said = std::env::var(POOL_BYTES).ok().and_then(|text| text.parse().ok());
-    if let Some(bytes) = said {
+    if let Some(bytes) = wanted()? {
         return link.lend(bytes);
     }
     let mut bytes = POOL_BYTES_DEFAULT;
@@ -49,43 +52,22 @@ pub fn lend(link: &'static Link) -> Result<Lent, Failure> {
 /// Notes the pool of a context.
 pub fn put(context: Object<'_>, pool: Lent) {
     context.keep(POOL_START, pool.start().expose_provenance() as u64);
-    contexts().get_or_insert_default().insert(context.name(), Context { pool, awaited: 0 });
+    pools().insert(context.name(), pool);
 }
 
 /// Takes back the pool of a context that has ended.
 pub fn take(context: Name) {
-    let ended = contexts().as_mut().and_then(|all| all.remove(&context));
-    drop(ended.map(|context| context.pool));
-}
-
-/// The program waits for one callback more.
-pub fn await_callback(context: Name) {
-    if let Some(context) = contexts().as_mut().and_then(|all| all.get_mut(&context)) {
-        context.awaited += 1;
-    }
-}
-
-/// One was made, or will never be.
-pub fn callback_done(context: Name) {
-    if let Some(context) = contexts().as_mut().and_then(|all| all.get_mut(&context)) {
-        context.awaited = context.awaited.saturating_sub(1);
-    }
-    DELIVERED.notify_all();
-}
-
-/// Waits until all callbacks of a context were made, or its connection is lost.
-pub fn wait_for_callbacks(context: Name, link: &Link) {
-    let mut all = contexts();
-    let waits = |all: &Option<HashMap<Name, Context>>| {
-        all.as_ref().and_then(|all| all.get(&context)).is_some_and(|c| c.awaited > 0)
-    };
-    while waits(&all) && link.is_alive() {
-        let pause = std::time::Duration::from_millis(100);
-        (all, _) = DELIVERED.wait_timeout(all, pause).unwrap_or_else(PoisonError::into_inner);
-    }
+    let pool = pools().remove(&context);
+    drop(pool); // without the lock: it may wait for the host
 }
 
 /// The context that an object belongs to.
 pub fn context_of(object: Object<'static>) -> Result<Object<'static>, Failure> {
     REMOTE.objects.ancestor(object, kinds::CONTEXT).ok_or(Failure::Object)
+}
+
+/// The same, unless it is being closed: as the library, it takes nothing more then.
+pub fn open_context_of(object: Object<'static>) -> Result<Object<'static>, Failure> {
+    let context = context_of(object)?;
+    if context.kept(CLOSES) == 0 { Ok(context) } else { Err(Failure::Lost) }
 }

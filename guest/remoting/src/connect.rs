@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use std::sync::Once;
-use vfun::{ConnectOptions, Error, Function, FunctionRequest, Session};
+use vfun::{ConnectOptions, Error, Function, FunctionRequest, Session, WaitPolicy};
 
 /// What a front end says of its API; made by the generator.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub struct Description {
 
 /// The variable that names the client on a host; a VM's window names it by itself.
 const CLIENT: &str = "VFUN_CLIENT";
+/// The variable that says how calls wait: `hybrid` (the default), `spin` or `sleep`.
+const WAIT: &str = "VFUN_WAIT";
 /// If it is set, a front end says nothing on standard error.
 const QUIET: &str = "VFUN_QUIET";
 
@@ -34,8 +36,17 @@ fn program() -> String {
     }
 }
 
+/// How calls wait. A program cannot be told of a wrong word, so that it counts as none.
+fn wait() -> WaitPolicy {
+    match std::env::var(WAIT).as_deref() {
+        Ok("spin") => WaitPolicy::spin(),
+        Ok("sleep") => WaitPolicy::sleep(),
+        _ => WaitPolicy::hybrid(),
+    }
+}
+
 fn try_connect(api: &Description) -> Result<(Session, Function), Error> {
-    let mut options = ConnectOptions::new(program());
+    let mut options = ConnectOptions::new(program()).wait(wait());
     if let Ok(client) = std::env::var(CLIENT) {
         options = options.client(client);
     }

@@ -1,36 +1,74 @@
 //! Hears what the host tells by itself, on a thread of its own: callbacks.
 
+use crate::failure::Failure;
 use crate::link::Link;
+use std::cell::Cell;
+use std::time::Duration;
 use vfun_remoting::{AnswerHead, Reader, Records, numbers};
 
-/// What an API does with an event: its number and its body. Runs on the thread of events, which
-/// makes the program's callbacks.
-pub type Handler = fn(&'static Link, u16, Reader<'_>);
-
-/// Begins the thread. Callbacks of one connection run on it, one after the other.
-pub(crate) fn begin(link: &'static Link, handler: Handler) {
-    let thread = std::thread::Builder::new().name("vfun-events".into());
-    // Without a thread there are no callbacks; a program that also asks goes on.
-    if let Err(why) = thread.spawn(move || hear(link, handler)) {
-        eprintln!("VirtFun: no thread for callbacks: {why}");
-    }
+/// What an API does with what is heard. Both run on the thread of events, which makes the
+/// program's callbacks.
+#[derive(Clone, Copy)]
+pub struct Handlers {
+    /// An event came: its number and its body.
+    pub event: fn(&'static Link, u16, Reader<'_>),
+    /// The connection is lost, and nothing more will come. Callbacks that a program waits for are
+    /// made now.
+    pub lost: fn(&'static Link),
 }
 
-fn hear(link: &'static Link, handler: Handler) {
-    let mut answer = vec![];
-    while link.is_alive() {
-        let Ok(call) = link.open_call(numbers::EVENTS, |_| ()) else { return };
-        answer.clear();
-        // An error is the end of the connection; every other call hears of it as well.
-        if call.append_to(&mut answer).is_err() {
-            return;
-        }
-        let Ok((head, body)) = AnswerHead::split(&answer) else { return };
-        if head.refusal.is_some() {
-            return;
-        }
-        for record in Records::new(body).flatten() {
-            handler(link, record.call, Reader::new(record.body));
-        }
+/// How long the thread waits at a time for a cell.
+const CELL_PAUSE: Duration = Duration::from_micros(50);
+
+thread_local! {
+    static HEARS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread makes callbacks: a function that waits for callbacks cannot be called by one.
+pub fn in_callback() -> bool {
+    HEARS.get()
+}
+
+/// Begins the thread; whether it could be begun. Callbacks of one connection run on it, one after
+/// the other.
+pub(crate) fn begin(link: &'static Link, handlers: Handlers) -> bool {
+    let thread = std::thread::Builder::new().name("vfun-events".into());
+    let begun = thread.spawn(move || hear(link, handlers));
+    if let Err(why) = &begun {
+        eprintln!("VirtFun: no thread for callbacks: {why}");
     }
+    begun.is_ok()
+}
+
+fn hear(link: &'static Link, handlers: Handlers) {
+    HEARS.set(true);
+    let mut answer = vec![];
+    while link.is_alive() && next(link, handlers, &mut answer).is_ok() {}
+    // Also where no other call would notice: who waits for a callback looks here.
+    link.lose();
+    (handlers.lost)(link);
+    link.no_more_events();
+}
+
+/// Waits for events and handles them. An error is the end of the connection: every refusal is one,
+/// because this is the only open call of its kind.
+fn next(link: &'static Link, handlers: Handlers, answer: &mut Vec<u8>) -> Result<(), Failure> {
+    let call = match link.open_call(numbers::EVENTS, |_| ()) {
+        // Other threads' calls hold all cells.
+        Err(Failure::Limit) => {
+            std::thread::sleep(CELL_PAUSE);
+            return Ok(());
+        }
+        call => call?,
+    };
+    answer.clear();
+    call.append_to(answer).map_err(|e| Failure::from(&e))?;
+    let (head, body) = AnswerHead::split(answer)?;
+    if let Some(refusal) = head.refusal {
+        return Err(refusal.into());
+    }
+    for record in Records::new(body).flatten() {
+        (handlers.event)(link, record.call, Reader::new(record.body));
+    }
+    Ok(())
 }

@@ -1,59 +1,83 @@
 //! Calls that do not wait for their answers, in their order.
 
+use crate::batch::Batch;
 use crate::failure::Failure;
 use std::collections::VecDeque;
 use std::time::Duration;
 use vfun::{Error, Function, OwnedPending};
-use vfun_remoting::limits::{BATCH_BYTES, RECORDS_MAX};
-use vfun_remoting::{AnswerHead, CallHead, HEAD_BYTES, Writer, numbers, put_record};
+use vfun_remoting::{AnswerHead, Writer};
 
 /// How long a call waits at a time for a cell that another thread's call holds.
-const CELL_PAUSE: Duration = Duration::from_micros(20);
+pub(crate) const CELL_PAUSE: Duration = Duration::from_micros(20);
 
 /// What was collected and what is under way, of one connection.
 pub(crate) struct Lane {
     /// The number of the next ordered call.
     next: u32,
-    /// A batch that is being collected, from its head on.
-    batch: Vec<u8>,
-    records: usize,
+    /// What is being collected.
+    batch: Batch,
     /// Batches that were sent, the oldest first.
     flying: VecDeque<OwnedPending>,
+    /// Calls that wait for their answers and took what was collected with them.
+    carried: u32,
     /// The first failure of a call that did not wait, as its answer said it.
     failed: Option<u32>,
 }
 
+/// A call that was sent with what was collected before it.
+pub(crate) struct Sent {
+    pub call: OwnedPending,
+    /// It has others with it: tell the lane when it is answered ([`Lane::landed`]).
+    pub carries: bool,
+}
+
 impl Default for Lane {
     fn default() -> Self {
-        let records = 0;
-        Lane { next: 1, batch: vec![], records, flying: VecDeque::new(), failed: None }
+        let (batch, flying) = (Batch::default(), VecDeque::new());
+        Lane { next: 1, batch, flying, carried: 0, failed: None }
     }
 }
 
 impl Lane {
-    /// Whether nothing is collected and nothing under way.
+    /// Whether nothing is collected and nothing under way that stands in an order.
     pub fn is_clear(&self) -> bool {
-        self.records == 0 && self.flying.is_empty()
+        self.batch.records() == 0 && self.flying.is_empty() && self.carried == 0
     }
 
     /// Collects a call; whether the batch is full and must be sent.
-    pub fn collect(&mut self, call: u16, write: impl FnOnce(&mut Writer<'_>)) -> bool {
-        self.put(call, false, write);
-        self.batch.len() >= BATCH_BYTES || self.records >= RECORDS_MAX - 1
+    pub fn collect(
+        &mut self,
+        function: &Function,
+        call: u16,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<bool, Failure> {
+        self.put(function, call, false, write)?;
+        Ok(self.batch.is_full())
     }
 
-    fn put(&mut self, call: u16, waits: bool, write: impl FnOnce(&mut Writer<'_>)) {
-        if self.records == 0 {
-            self.batch.clear();
-            self.batch.resize(HEAD_BYTES, 0);
+    fn put(
+        &mut self,
+        function: &Function,
+        call: u16,
+        waits: bool,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<(), Failure> {
+        if let Some(before) = self.batch.put(function.info().max_args(), call, waits, write)? {
+            let last = std::mem::replace(&mut self.batch, before);
+            let sent = self.flush(function);
+            self.batch = last;
+            sent?;
         }
-        put_record(&mut self.batch, call, waits, write);
-        self.records += 1;
+        Ok(())
     }
 
     /// Sends what was collected, without waiting for its answer.
     pub fn flush(&mut self, function: &Function) -> Result<(), Failure> {
-        if self.records > 0 {
+        if self.batch.records() > 0 {
+            // Half of the cells stay free for calls that wait and for open ones.
+            if self.flying.len() >= usize::from(function.info().depth / 2).max(1) {
+                self.land_oldest()?;
+            }
             let sent = self.send(function)?;
             self.flying.push_back(sent);
         }
@@ -66,35 +90,44 @@ impl Lane {
         function: &Function,
         call: u16,
         write: impl FnOnce(&mut Writer<'_>),
-    ) -> Result<OwnedPending, Failure> {
-        self.put(call, true, write);
-        self.send(function)
+    ) -> Result<Sent, Failure> {
+        self.put(function, call, true, write)?;
+        let carries = self.batch.records() > 1;
+        let call = self.send(function)?;
+        self.carried += u32::from(carries);
+        Ok(Sent { call, carries })
+    }
+
+    /// A call that carried others was answered, or will never be.
+    pub fn landed(&mut self) {
+        self.carried -= 1;
     }
 
     fn send(&mut self, function: &Function) -> Result<OwnedPending, Failure> {
-        let head = CallHead { sequence: self.next, call: numbers::BATCH };
-        self.batch[..HEAD_BYTES].copy_from_slice(&head.to_bytes());
+        let mut batch = std::mem::take(&mut self.batch);
+        let bytes = batch.take(self.next);
         let sent = loop {
-            match function.submit_parts(&[&self.batch[..]]) {
+            match function.submit_parts(&[bytes]) {
                 Err(Error::Full { .. }) => self.wait_for_a_cell()?,
                 sent => break sent,
             }
         };
-        // Sent or lost: nothing is sent twice.
-        self.records = 0;
+        // Sent or lost: nothing is sent twice. Its memory is for the next.
+        self.batch = batch;
         let sent = sent.map_err(|e| Failure::from(&e))?;
         self.next = self.next.checked_add(1).unwrap_or(1);
         Ok(sent)
     }
 
     fn wait_for_a_cell(&mut self) -> Result<(), Failure> {
-        match self.flying.pop_front() {
-            Some(oldest) => self.land(oldest),
-            None => {
-                std::thread::sleep(CELL_PAUSE);
-                Ok(())
-            }
+        if self.flying.is_empty() {
+            std::thread::sleep(CELL_PAUSE);
         }
+        self.land_oldest()
+    }
+
+    fn land_oldest(&mut self) -> Result<(), Failure> {
+        self.flying.pop_front().map_or(Ok(()), |oldest| self.land(oldest))
     }
 
     fn land(&mut self, sent: OwnedPending) -> Result<(), Failure> {
@@ -115,8 +148,7 @@ impl Lane {
     /// Takes the answers that are there.
     pub fn reap(&mut self) -> Result<(), Failure> {
         while self.flying.front().is_some_and(OwnedPending::poll) {
-            let oldest = self.flying.pop_front().expect("looked at");
-            self.land(oldest)?;
+            self.land_oldest()?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@
 //!
 //! All of it may be used by any number of threads.
 
+mod batch;
 mod buffer;
 mod connect;
 mod events;
@@ -21,6 +22,7 @@ mod remote;
 
 pub use buffer::Lent;
 pub use connect::Description;
+pub use events::{Handlers, in_callback};
 pub use failure::Failure;
 pub use link::{Answer, Link};
 pub use objects::{Fresh, Kind, Object, Objects};

@@ -1,10 +1,10 @@
 //! One connection to the service of an API.
 
 use crate::connect::{Description, connect};
-use crate::events::{self, Handler};
+use crate::events::{self, Handlers};
 use crate::failure::Failure;
 use crate::known::Known;
-use crate::lane::Lane;
+use crate::lane::{CELL_PAUSE, Lane};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,7 +24,10 @@ pub struct Link {
     /// Something was collected or is under way in the lane.
     busy: AtomicBool,
     lane: Mutex<Lane>,
-    events: OnceLock<()>,
+    /// Whether the thread of events could be begun.
+    events: OnceLock<bool>,
+    /// It has ended: there is nothing more to hear.
+    heard_all: AtomicBool,
     crossings: AtomicU64,
     known: Known,
     pub(crate) next: OnceLock<&'static Link>,
@@ -56,6 +59,7 @@ impl Link {
             busy: AtomicBool::new(false),
             lane: Mutex::default(),
             events: OnceLock::new(),
+            heard_all: AtomicBool::new(false),
             crossings: AtomicU64::new(0),
             known: Known::default(),
             next: OnceLock::new(),
@@ -65,6 +69,7 @@ impl Link {
     }
 
     /// Whether it can still be used: not lost, and of this process.
+    #[inline]
     pub fn is_alive(&self) -> bool {
         !self.lost.load(Ordering::Relaxed) && self.process.is_current()
     }
@@ -89,6 +94,11 @@ impl Link {
             self.lost.store(true, Ordering::Relaxed);
         }
         result
+    }
+
+    /// It can be used no longer: its service knows nothing of it.
+    pub(crate) fn lose(&self) {
+        self.lost.store(true, Ordering::Relaxed);
     }
 
     /// Makes a call and waits for its answer. What was collected before goes first.
@@ -184,7 +194,11 @@ impl Link {
         let sent = self.lane().send_with(&self.function, number, write);
         let mut answer = vec![];
         let made = sent.and_then(|sent| {
-            sent.append_to(&mut answer).map_err(|e| Failure::from(&e))?;
+            let done = sent.call.append_to(&mut answer).map_err(|e| Failure::from(&e));
+            if sent.carries {
+                self.lane().landed();
+            }
+            done?;
             let (head, body) = AnswerHead::split(&answer)?;
             self.lane().note(head);
             match head.refusal {
@@ -208,15 +222,24 @@ impl Link {
         }
         let mut lane = self.lane();
         self.busy.store(true, Ordering::Release);
-        let full = lane.collect(number, write);
-        let sent = if now || full {
-            self.crossings.fetch_add(1, Ordering::Relaxed);
-            lane.reap().and_then(|()| lane.flush(&self.function))
-        } else {
-            Ok(())
-        };
+        let sent = self.post_to(&mut lane, number, now, write);
         drop(lane);
         self.noted(sent)
+    }
+
+    fn post_to(
+        &self,
+        lane: &mut Lane,
+        number: u16,
+        now: bool,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<(), Failure> {
+        lane.reap()?;
+        if lane.collect(&self.function, number, write)? || now {
+            self.crossings.fetch_add(1, Ordering::Relaxed);
+            lane.flush(&self.function)?;
+        }
+        Ok(())
     }
 
     /// Sends what was collected.
@@ -233,7 +256,7 @@ impl Link {
         self.lane().take_failed()
     }
 
-    /// An open call: its answer may never come. The body of its answer.
+    /// An open call: its answer may never come. Waits for a free cell, as other calls do.
     pub(crate) fn open_call(
         &self,
         number: u16,
@@ -241,11 +264,31 @@ impl Link {
     ) -> Result<vfun::OwnedPending, Failure> {
         let mut call = Vec::with_capacity(HEAD_BYTES + 8);
         write(&mut Writer::call(&mut call, CallHead { sequence: 0, call: number }));
-        self.function.submit_parts(&[&call[..]]).map_err(|e| Failure::from(&e))
+        while self.is_alive() {
+            match self.function.submit_parts(&[&call[..]]) {
+                // Some may be those of answers that nobody took yet.
+                Err(Error::Full { .. }) => self.settle().map(|_| std::thread::sleep(CELL_PAUSE))?,
+                posted => return posted.map_err(|e| Failure::from(&e)),
+            }
+        }
+        Err(Failure::Lost)
     }
 
     /// Begins to hear of events, with a thread of its own; once.
-    pub fn listen(&'static self, handler: Handler) {
-        self.events.get_or_init(|| events::begin(self, handler));
+    pub fn listen(&'static self, handlers: Handlers) -> Result<(), Failure> {
+        let begun = self.events.get_or_init(|| events::begin(self, handlers));
+        begun.then_some(()).ok_or(Failure::Limit)
+    }
+
+    /// Whether events may still be heard, or the loss of the connection: not in a child of fork,
+    /// which does not have the thread.
+    pub fn may_hear(&self) -> bool {
+        self.process.is_current()
+            && self.events.get() == Some(&true)
+            && !self.heard_all.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn no_more_events(&self) {
+        self.heard_all.store(true, Ordering::Release);
     }
 }

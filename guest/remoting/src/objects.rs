@@ -1,6 +1,7 @@
 //! What the pointers stand for that a program got from an API.
 
 use crate::failure::Failure;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use vfun_remoting::Name;
@@ -45,12 +46,19 @@ pub struct Objects {
     /// All places. Zeros of the allocator's: memory is used as places are.
     places: OnceLock<Box<[Place]>>,
     free: Mutex<Free>,
+    /// A place that no program has seen, in no list, counted from 1; 0: none. Calls that only find
+    /// an object propose a place and give it back, again and again.
+    spare: AtomicU32,
 }
+
+/// So many places rest after their objects are gone, before the first of them is used again: a
+/// stale pointer is noticed meanwhile. They are 16 KiB, and stay in a processor's cache.
+const RESTING: usize = 256;
 
 #[derive(Default)]
 struct Free {
-    /// Given back.
-    list: Vec<u32>,
+    /// Given back, the longest ago first.
+    list: VecDeque<u32>,
     /// Places from here on were never used.
     fresh: u32,
 }
@@ -68,9 +76,20 @@ pub struct Fresh<'a> {
     object: Option<Object<'a>>,
 }
 
+impl Free {
+    fn take(&mut self) -> Option<u32> {
+        if self.list.len() <= RESTING && (self.fresh as usize) < OBJECTS_MAX {
+            self.fresh += 1;
+            return Some(self.fresh - 1);
+        }
+        self.list.pop_front()
+    }
+}
+
 impl Objects {
     pub const fn new() -> Objects {
-        Objects { places: OnceLock::new(), free: Mutex::new(Free { list: Vec::new(), fresh: 0 }) }
+        let free = Mutex::new(Free { list: VecDeque::new(), fresh: 0 });
+        Objects { places: OnceLock::new(), free, spare: AtomicU32::new(0) }
     }
 
     fn places(&self) -> &[Place] {
@@ -84,6 +103,7 @@ impl Objects {
     }
 
     /// A place for a new object of this kind, known to connection `link`.
+    #[inline]
     pub fn make(
         &self,
         kind: Kind,
@@ -91,16 +111,10 @@ impl Objects {
         parent: Option<Object<'_>>,
     ) -> Result<Fresh<'_>, Failure> {
         debug_assert!(kind != 0, "0 marks a free place");
-        let mut free = self.free();
-        let index = match free.list.pop() {
-            Some(index) => index,
-            None if (free.fresh as usize) < OBJECTS_MAX => {
-                free.fresh += 1;
-                free.fresh - 1
-            }
-            None => return Err(Failure::Limit),
+        let index = match self.spare.swap(0, Ordering::Acquire) {
+            0 => self.free().take().ok_or(Failure::Limit)?,
+            spare => spare - 1,
         };
-        drop(free);
         let place = &self.places()[index as usize];
         place.link.store(link, Ordering::Relaxed);
         place.references.store(1, Ordering::Relaxed);
@@ -164,6 +178,7 @@ impl Objects {
     }
 
     /// The object that the host answered with: the one that was proposed, or an earlier one.
+    #[inline]
     pub fn found<'a>(
         &'a self,
         proposed: Fresh<'a>,
@@ -174,7 +189,8 @@ impl Objects {
     }
 
     /// Forgets an object, and all that belong to it: every pointer to them is stale from now on.
-    pub fn forget(&self, object: Object<'_>) {
+    /// Whether it was there: of several threads that forget it, one did.
+    pub fn forget(&self, object: Object<'_>) -> bool {
         // Most have no children: all places are looked at only for those that do.
         if object.place.children.load(Ordering::Acquire) > 0 {
             let used = self.free().fresh;
@@ -186,34 +202,55 @@ impl Objects {
                 }
             }
         }
-        self.give_back(object.index);
+        let was_there = self.empty(object.index);
+        if was_there {
+            self.free().list.push_back(object.index);
+        }
+        was_there
     }
 
-    fn give_back(&self, index: u32) {
+    /// Makes a place free, and puts it into no list; whether it was not free.
+    #[inline]
+    fn empty(&self, index: u32) -> bool {
         let place = &self.places()[index as usize];
-        if place.kind.swap(0, Ordering::AcqRel) != 0 {
-            let parent = place.parent.swap(0, Ordering::Relaxed);
-            if let Some(parent) = parent.checked_sub(1) {
-                self.places()[parent as usize].children.fetch_sub(1, Ordering::Relaxed);
-            }
-            place.used.fetch_add(1, Ordering::Relaxed);
-            self.free().list.push(index);
+        if place.kind.swap(0, Ordering::AcqRel) == 0 {
+            return false;
+        }
+        if let Some(parent) = place.parent.swap(0, Ordering::Relaxed).checked_sub(1) {
+            self.places()[parent as usize].children.fetch_sub(1, Ordering::Relaxed);
+        }
+        place.used.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Takes back a place that no program has seen.
+    #[inline]
+    fn take_back(&self, index: u32) {
+        if !self.empty(index) {
+            return;
+        }
+        let none = self.spare.compare_exchange(0, index + 1, Ordering::Release, Ordering::Relaxed);
+        if none.is_err() {
+            self.free().list.push_back(index);
         }
     }
 }
 
 impl<'a> Object<'a> {
     /// What the program gets.
+    #[inline]
     pub fn pointer(self) -> usize {
         std::ptr::from_ref(self.place).expose_provenance()
     }
 
+    #[inline]
     fn generation(self) -> u32 {
         // Never 0: name 0 is no object.
         self.place.used.load(Ordering::Relaxed).wrapping_add(1).max(1)
     }
 
     /// What the host knows it by.
+    #[inline]
     pub fn name(self) -> Name {
         Name::new(self.index as usize, self.generation())
     }
@@ -225,15 +262,18 @@ impl<'a> Object<'a> {
     }
 
     /// Which connection knows it.
+    #[inline]
     pub fn link(self) -> u32 {
         self.place.link.load(Ordering::Relaxed)
     }
 
     /// A number that this side keeps of it, such as a size.
+    #[inline]
     pub fn kept(self, which: usize) -> u64 {
         self.place.kept[which].load(Ordering::Acquire)
     }
 
+    #[inline]
     pub fn keep(self, which: usize, value: u64) {
         self.place.kept[which].store(value, Ordering::Release);
     }
@@ -274,7 +314,7 @@ impl<'a> Fresh<'a> {
 impl Drop for Fresh<'_> {
     fn drop(&mut self) {
         if let Some(object) = self.object.take() {
-            self.of.give_back(object.index);
+            self.of.take_back(object.index);
         }
     }
 }
@@ -312,7 +352,19 @@ mod tests {
         let pointer = first.object().pointer();
         drop(first);
         assert!(all.find(pointer, A).is_err());
-        assert_eq!(all.make(A, 1, None).unwrap().keep().pointer(), pointer);
+    }
+
+    #[test]
+    fn a_stale_pointer_is_not_the_next_object_s() {
+        let all = Objects::new();
+        let once = || {
+            let object = all.make(A, 1, None).unwrap().keep();
+            assert!(all.forget(object) && !all.forget(object), "once");
+            object.pointer()
+        };
+        let pointer = once();
+        assert!((0..RESTING).all(|_| once() != pointer));
+        assert_eq!(once(), pointer, "memory is bounded");
     }
 
     #[test]
@@ -322,6 +374,8 @@ mod tests {
             all.make(A, 1, None).unwrap().keep();
         }
         assert!(matches!(all.make(A, 1, None), Err(Failure::Limit)));
+        all.forget(all.of_id(1 << 16, A).unwrap());
+        assert!(all.make(A, 1, None).is_ok(), "all places can be used");
     }
 
     #[test]

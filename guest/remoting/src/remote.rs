@@ -31,6 +31,21 @@ impl Remote {
         Some(link)
     }
 
+    /// The connection that knows an object, alive or not.
+    pub fn link_of(&self, object: Object<'_>) -> Option<&'static Link> {
+        let mut link = *self.first.get()?;
+        while link.number() != object.link() {
+            link = link.next.get()?;
+        }
+        Some(link)
+    }
+
+    /// How often this process asked the host, by all of its connections.
+    pub fn crossings(&self) -> u64 {
+        let links = std::iter::successors(self.first.get(), |link| link.next.get());
+        links.map(|link| link.crossings()).sum()
+    }
+
     /// The connection, opened if there is none that is alive.
     #[inline]
     pub fn link(&self) -> Result<&'static Link, Failure> {

@@ -17,6 +17,7 @@ pub struct CallHead {
 }
 
 impl CallHead {
+    #[inline]
     pub fn to_bytes(self) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
         bytes[..4].copy_from_slice(&self.sequence.to_le_bytes());
@@ -25,6 +26,7 @@ impl CallHead {
     }
 
     /// Reads a head; what follows it is the body.
+    #[inline]
     pub fn split(bytes: &[u8]) -> Result<(CallHead, &[u8]), Refusal> {
         let (head, body) = bytes.split_first_chunk::<HEAD_BYTES>().ok_or(Refusal::Malformed)?;
         let [s0, s1, s2, s3, c0, c1, f0, f1] = *head;
@@ -49,6 +51,7 @@ pub struct AnswerHead {
 }
 
 impl AnswerHead {
+    #[inline]
     pub fn to_bytes(self) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
         bytes[..2].copy_from_slice(&self.refusal.map_or(0, Refusal::number).to_le_bytes());
@@ -58,6 +61,7 @@ impl AnswerHead {
     }
 
     /// Reads a head; what follows it is the body.
+    #[inline]
     pub fn split(bytes: &[u8]) -> Result<(AnswerHead, &[u8]), Refusal> {
         let (head, body) = bytes.split_first_chunk::<HEAD_BYTES>().ok_or(Refusal::Malformed)?;
         let [r0, r1, c0, c1, f0, f1, f2, f3] = *head;

@@ -24,6 +24,7 @@ macro_rules! narrow {
 
 impl<'a> Reader<'a> {
     /// Of a body's bytes.
+    #[inline]
     pub fn new(body: &'a [u8]) -> Reader<'a> {
         Reader { rest: body }
     }
@@ -85,11 +86,13 @@ impl<'a> Reader<'a> {
     }
 
     /// What was not read.
+    #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     /// Bytes that were not read.
+    #[inline]
     pub fn left(&self) -> usize {
         self.rest.len()
     }

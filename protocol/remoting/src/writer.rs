@@ -46,17 +46,20 @@ impl<'a> Writer<'a> {
     }
 
     /// The head of an answer that [`Writer::answer`] began.
+    #[inline]
     pub fn set_head(&mut self, head: AnswerHead) {
         debug_assert_eq!(self.start, HEAD_BYTES, "an answer");
         self.to[..HEAD_BYTES].copy_from_slice(&head.to_bytes());
     }
 
     /// Drops the body: of a call that failed in the middle.
+    #[inline]
     pub fn forget_body(&mut self) {
         self.to.truncate(self.start);
     }
 
     /// Bytes of the body so far.
+    #[inline]
     pub fn len(&self) -> usize {
         self.to.len() - self.start
     }

@@ -6,18 +6,21 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::Arc;
-use vfun_remoting_host::{Context, Events, Memory, Name, Reader, Refusal, Returned, Writer};
+use vfun_remoting_host::{Context, Events, Held, Name, Reader, Refusal, Returned, Writer};
 
 /// The event that tells of a transfer's end.
 const DONE_EVENT: u16 = 34;
 /// The offset of a buffer on another node, which no program maps.
 const REMOTE_NODE: u64 = u64::MAX;
 
+/// A status of the header: a handle is wrong.
+const ERR_ARGUMENT: i32 = -1;
+
 /// What the hooks keep of a connection.
 #[derive(Default)]
 pub struct State {
-    /// The pool of each context.
-    pools: HashMap<Name, Memory>,
+    /// The pool of each context: the guest cannot take it back before `gdma_exit`.
+    pools: HashMap<Name, Held>,
 }
 
 /// Ends a call as its status says.
@@ -36,16 +39,15 @@ pub fn gdma_init(
     let (version, pool, name) = (args.u32()?, args.u64()?, args.name()?);
     args.end()?;
     cx.objects.check_free(name)?;
-    let pool = cx.attached.find(pool)?;
-    if state.pools.values().any(|other| *other == pool) {
-        return Err(Refusal::Argument); // two contexts in one pool would write over each other
-    }
+    // Refused if another context has it.
+    let held = cx.attached.hold(pool)?;
+    let pool = held.memory();
     let mut context: *mut gdma_context = std::ptr::null_mut();
     // SAFETY: the place is ours.
     let mut status = unsafe { (native.gdma_init)(version, &mut context) };
     if status == OK {
-        // SAFETY: the context is new; the pool stays where it is until the guest takes it back,
-        // and `gdma_exit` comes before that: at the latest when the connection ends.
+        // SAFETY: the context is new; the pool stays where it is as long as `held` lives, which
+        // is until `gdma_exit`, at the latest when the connection ends.
         status = unsafe { (native.gdma_pool_use)(context, pool.start.cast(), pool.len as u64) };
         if status != OK {
             // SAFETY: nobody else knows it.
@@ -55,7 +57,7 @@ pub fn gdma_init(
     reply.i32(status);
     if status == OK {
         cx.objects.insert(name, kinds::CONTEXT, context.expose_provenance(), Name::NONE);
-        state.pools.insert(name, pool);
+        state.pools.insert(name, held);
     }
     Ok(returned(status))
 }
@@ -94,7 +96,7 @@ pub fn gdma_buffer_alloc(
     cx.objects.check_free(name)?;
     let context = cx.objects.ancestor(node, kinds::CONTEXT);
     let node = cx.objects.find(node, kinds::NODE)?;
-    let pool = state.pools.get(&context).ok_or(Refusal::Object)?;
+    let pool = state.pools.get(&context).ok_or(Refusal::Object)?.memory();
     let mut buffer = std::ptr::null_mut();
     // SAFETY: the node is alive, the place is ours.
     let status = unsafe {
@@ -155,9 +157,16 @@ pub fn gdma_transfer_start(
     let (bytes, wants_event, name) = (args.u64()?, args.bool()?, args.name()?);
     args.end()?;
     cx.objects.check_free(name)?;
-    let to = cx.objects.find(to_name, kinds::BUFFER)?;
-    let from = cx.objects.find(from, kinds::BUFFER)?;
     let tell = Done { events: cx.events.clone(), transfer: name };
+    let find = |buffer| cx.objects.find(buffer, kinds::BUFFER);
+    let (to, from) = match (find(to_name), find(from)) {
+        (Ok(to), Ok(from)) => (to, from),
+        (Err(refusal), _) | (_, Err(refusal)) => {
+            // Another thread of the program has freed it meanwhile.
+            tell.tell(ERR_ARGUMENT, false);
+            return Err(refusal);
+        }
+    };
     let user = if wants_event { Box::into_raw(Box::new(tell)) } else { std::ptr::null_mut() };
     let mut transfer = std::ptr::null_mut();
     // SAFETY: both buffers are alive, the place is ours, and `done` takes what it is given once.

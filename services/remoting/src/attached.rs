@@ -1,6 +1,7 @@
 //! Buffers of the window that a connection lent to its back end for longer than a call.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use vfun_remoting::limits::ATTACHED_MAX;
 use vfun_remoting::{Refusal, Writer};
 use vfun_sdk::Answerer;
@@ -13,11 +14,32 @@ pub struct Memory {
     pub len: usize,
 }
 
+/// A lent buffer that the back end's library uses. As long as this lives, the guest cannot take the
+/// buffer back: its pages stay mapped, and nobody else gets them.
+#[derive(Debug)]
+pub struct Held {
+    memory: Memory,
+    _use: Arc<()>,
+}
+
+impl Held {
+    pub fn memory(&self) -> Memory {
+        self.memory
+    }
+}
+
+struct Lent {
+    memory: Memory,
+    /// Each [`Held`] has it as well.
+    uses: Arc<()>,
+    call: Option<Answerer>,
+}
+
 /// The buffers of one connection, by the handles that the guest knows them by. An open call
 /// keeps each of them mapped: it is answered when the buffer is used no longer.
 #[derive(Default)]
 pub struct Attached {
-    buffers: BTreeMap<u64, (Memory, Option<Answerer>)>,
+    buffers: BTreeMap<u64, Lent>,
 }
 
 impl Attached {
@@ -33,18 +55,33 @@ impl Attached {
         if self.buffers.len() == ATTACHED_MAX {
             return Err(Refusal::Limit);
         }
-        self.buffers.insert(handle, (memory, call.into()));
+        let lent = Lent { memory, uses: Arc::default(), call: call.into() };
+        self.buffers.insert(handle, lent);
         Ok(())
     }
 
-    /// Where a buffer lies.
-    pub fn find(&self, handle: u64) -> Result<Memory, Refusal> {
-        self.buffers.get(&handle).map(|(memory, _)| *memory).ok_or(Refusal::Argument)
+    /// Whether the guest has lent this buffer.
+    pub fn is_there(&self, handle: u64) -> bool {
+        self.buffers.contains_key(&handle)
     }
 
-    /// Answers the open call: the back end uses the buffer no longer.
+    /// Takes a buffer for a library that uses it beyond this call. Each buffer is one library
+    /// object's alone.
+    pub fn hold(&self, handle: u64) -> Result<Held, Refusal> {
+        let lent = self.buffers.get(&handle).ok_or(Refusal::Argument)?;
+        if Arc::strong_count(&lent.uses) > 1 {
+            return Err(Refusal::Argument); // two would write over each other
+        }
+        Ok(Held { memory: lent.memory, _use: lent.uses.clone() })
+    }
+
+    /// Answers the open call: the back end uses the buffer no longer. Refused while it does.
     pub(crate) fn remove(&mut self, handle: u64) -> Result<(), Refusal> {
-        let (_, call) = self.buffers.remove(&handle).ok_or(Refusal::Argument)?;
+        let lent = self.buffers.get(&handle).ok_or(Refusal::Argument)?;
+        if Arc::strong_count(&lent.uses) > 1 {
+            return Err(Refusal::Argument);
+        }
+        let call = self.buffers.remove(&handle).and_then(|lent| lent.call);
         let mut answer = vec![];
         Writer::answer(&mut answer);
         // Cancelled: nobody waits any more.
@@ -55,5 +92,11 @@ impl Attached {
     /// Drops all: the connection ends, and the back end is gone.
     pub(crate) fn end(&mut self) {
         self.buffers.clear();
+    }
+
+    /// Never lets go of these buffers: what uses them is not known. The manager ends a service
+    /// that keeps a buffer too long, and nobody else gets the pages before that.
+    pub(crate) fn keep_for_ever(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.buffers));
     }
 }

@@ -10,6 +10,7 @@
 
 mod attached;
 mod backend;
+mod connection;
 mod events;
 #[cfg(feature = "trial")]
 pub mod fuzz;
@@ -19,7 +20,7 @@ mod remoted;
 #[cfg(feature = "trial")]
 pub mod trial;
 
-pub use attached::{Attached, Memory};
+pub use attached::{Attached, Held, Memory};
 pub use backend::{Backend, Context, Returned};
 pub use events::Events;
 pub use objects::{Kind, Native, Objects};

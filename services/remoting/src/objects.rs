@@ -1,6 +1,7 @@
 //! Which objects a connection has.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use vfun_remoting::limits::OBJECTS_MAX;
 use vfun_remoting::{Name, Refusal};
 
@@ -27,7 +28,34 @@ struct Object {
 #[derive(Debug, Default)]
 pub struct Objects {
     places: Vec<Option<Object>>,
-    names: HashMap<(Kind, Native), Name>,
+    names: HashMap<(Kind, Native), Name, BuildHasherDefault<Natives>>,
+}
+
+/// Of a kind and what the host's library calls an object. The guest chooses neither, so that it can
+/// make no collisions.
+#[derive(Debug, Default)]
+struct Natives(u64);
+
+impl Natives {
+    fn mix(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 ^= self.0 >> 29;
+    }
+}
+
+impl Hasher for Natives {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.mix(byte.into()));
+    }
+    fn write_u16(&mut self, word: u16) {
+        self.mix(word.into());
+    }
+    fn write_usize(&mut self, word: usize) {
+        self.mix(word as u64);
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl Objects {

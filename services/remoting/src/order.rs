@@ -35,6 +35,7 @@ impl Default for Order {
 
 impl Order {
     /// Whose turn it is, for a call with this number; 0 has no order.
+    #[inline]
     pub fn turn(&self, sequence: u32) -> Turn {
         match sequence {
             0 => Turn::Now,
@@ -47,8 +48,10 @@ impl Order {
         }
     }
 
-    /// Keeps a call whose turn is [`Turn::Early`]. There are at most as many as cells.
+    /// Keeps a call whose turn is [`Turn::Early`]. There are at most as many as cells: one whose
+    /// cell was answered otherwise, because its deadline passed, is forgotten here.
     pub fn keep(&mut self, sequence: u32, early: Early) {
+        self.early.retain(|_, kept| kept.call.is_open());
         self.early.insert(sequence, early);
     }
 
@@ -82,5 +85,19 @@ mod tests {
         assert_eq!(order.made(1).map(|e| e.bytes), Some(vec![2]));
         assert!(order.made(2).is_none());
         assert_eq!((order.turn(1), order.turn(3)), (Turn::Past, Turn::Now));
+    }
+
+    #[test]
+    fn a_guest_that_leaves_a_hole_does_not_fill_the_memory() {
+        let calls = OpenCalls::new(|| ());
+        let mut room = [0; 8];
+        let mut order = Order::default();
+        for sequence in 2..500 {
+            let call = Out::private_later(&mut room, &calls).later().unwrap();
+            let held = calls.hold(0).unwrap();
+            order.keep(sequence, Early { bytes: vec![0; 4096], call });
+            drop(held); // its deadline passed, and its cell is used again
+        }
+        assert_eq!(order.early.len(), 1, "the latest");
     }
 }

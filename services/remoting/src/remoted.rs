@@ -1,20 +1,15 @@
 //! The driver of an API: from the bytes of a call to the bytes of an answer.
 
-use crate::attached::{Attached, Memory};
-use crate::backend::{Backend, Context, Returned};
-use crate::events::Events;
-use crate::objects::Objects;
+use crate::attached::Memory;
+use crate::backend::{Backend, Returned};
+use crate::connection::{Connection, only};
 use crate::order::{Early, Order, Turn};
-use std::sync::Arc;
 use vfun_remoting::{AnswerHead, CallHead, Reader, Records, Refusal, Writer, numbers};
 use vfun_sdk::{Args, Config, Driver, DriverError, Out};
 
 /// A connection to one API.
 pub struct Remoted<B: Backend> {
-    backend: B,
-    objects: Objects,
-    events: Arc<Events>,
-    attached: Attached,
+    connection: Connection<B>,
     order: Order,
     /// The two halves have compared their descriptions.
     greeted: bool,
@@ -53,10 +48,7 @@ impl<B: Backend> Remoted<B> {
     /// A new connection, whose cells have so many bytes of data space.
     pub(crate) fn over(backend: B, cell_bytes: usize) -> Self {
         Remoted {
-            backend,
-            objects: Objects::default(),
-            events: Arc::default(),
-            attached: Attached::default(),
+            connection: Connection::over(backend),
             order: Order::default(),
             greeted: false,
             call: vec![],
@@ -69,7 +61,7 @@ impl<B: Backend> Remoted<B> {
     /// Lends memory without an open call.
     #[cfg(feature = "trial")]
     pub(crate) fn lend(&mut self, handle: u64, memory: Memory) {
-        self.attached.insert(handle, memory, None).expect("a handle that is not lent");
+        self.connection.attached.insert(handle, memory, None).expect("a handle that is not lent");
     }
 
     /// The one copy: what is checked below cannot change any more.
@@ -147,7 +139,7 @@ impl<B: Backend> Remoted<B> {
     }
 
     fn wait_for_events(&mut self, out: &mut Out<'_>) -> Result<Then, DriverError> {
-        match self.events.wait(out.on_event()?) {
+        match self.connection.events.wait(out.on_event()?) {
             Ok(()) => Ok(Then::Open),
             // The handle was dropped, which answers the call with an error.
             Err(_) => Ok(Then::Open),
@@ -155,61 +147,24 @@ impl<B: Backend> Remoted<B> {
     }
 
     fn attach(&mut self, body: &[u8], out: &mut Out<'_>) -> Result<Then, DriverError> {
-        let mut args = Reader::new(body);
-        let (Ok(handle), Ok(())) = (args.u64(), args.end()) else {
+        let Ok(handle) = only(&mut Reader::new(body)) else {
             return Ok(self.refuse(Refusal::Malformed));
         };
         let buffer = out.buffer(handle)?;
         let memory = Memory { start: buffer.as_mut_ptr(), len: buffer.len() };
         // A refusal drops the handle, which answers the call with an error.
-        let _ = self.attached.insert(handle, memory, out.on_event()?);
+        let _ = self.connection.attached.insert(handle, memory, out.on_event()?);
         Ok(Then::Open)
     }
 
-    /// A call of the API, or a batch of them.
+    /// A call, or a batch of them.
     fn make(&mut self, call: u16, body: &[u8]) -> Then {
-        match call {
-            numbers::BATCH => self.make_all(body),
-            numbers::DETACH => self.detach(body),
-            numbers::ATTACHED => self.has_attached(body),
-            _ => {
-                let mut reply = Writer::answer(&mut self.answer);
-                let cx = &mut Context {
-                    objects: &mut self.objects,
-                    events: &self.events,
-                    attached: &self.attached,
-                };
-                match self.backend.dispatch(call, cx, Reader::new(body), &mut reply) {
-                    Ok(_) => Then::Answer,
-                    Err(refusal) => self.refuse(refusal),
-                }
-            }
+        if call == numbers::BATCH {
+            return self.make_all(body);
         }
-    }
-
-    fn detach(&mut self, body: &[u8]) -> Then {
-        let mut args = Reader::new(body);
-        let done = args.u64().and_then(|handle| {
-            args.end()?;
-            self.attached.remove(handle)
-        });
-        match done {
-            Ok(()) => {
-                Writer::answer(&mut self.answer);
-                Then::Answer
-            }
-            Err(refusal) => self.refuse(refusal),
-        }
-    }
-
-    fn has_attached(&mut self, body: &[u8]) -> Then {
-        let mut args = Reader::new(body);
-        match args.u64().and_then(|handle| args.end().map(|()| handle)) {
-            Ok(handle) => {
-                let there = self.attached.find(handle).is_ok();
-                Writer::answer(&mut self.answer).bool(there);
-                Then::Answer
-            }
+        let mut reply = Writer::answer(&mut self.answer);
+        match self.connection.make(call, Reader::new(body), &mut reply) {
+            Ok(_) => Then::Answer,
             Err(refusal) => self.refuse(refusal),
         }
     }
@@ -220,20 +175,14 @@ impl<B: Backend> Remoted<B> {
         let mut head = AnswerHead::default();
         let mut reply = Writer::answer(&mut self.answer);
         for record in Records::new(body) {
-            let cx = &mut Context {
-                objects: &mut self.objects,
-                events: &self.events,
-                attached: &self.attached,
-            };
             let (waits, made) = match record {
                 Err(refusal) => (true, Err(refusal)),
                 Ok(r) if r.waits => {
-                    (true, self.backend.dispatch(r.call, cx, Reader::new(r.body), &mut reply))
+                    (true, self.connection.make(r.call, Reader::new(r.body), &mut reply))
                 }
                 Ok(r) => {
                     let mut nobody = Writer::answer(&mut self.scratch);
-                    let args = Reader::new(r.body);
-                    (false, self.backend.dispatch(r.call, cx, args, &mut nobody))
+                    (false, self.connection.make(r.call, Reader::new(r.body), &mut nobody))
                 }
             };
             let failure = match made {
@@ -254,16 +203,5 @@ impl<B: Backend> Remoted<B> {
         }
         reply.set_head(head);
         Then::Answer
-    }
-}
-
-impl<B: Backend> Drop for Remoted<B> {
-    fn drop(&mut self) {
-        for (kind, native) in self.objects.take_all() {
-            self.backend.destroy(kind, native);
-        }
-        // Only now: the library used these until its objects were gone.
-        self.events.end();
-        self.attached.end();
     }
 }

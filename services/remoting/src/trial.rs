@@ -23,7 +23,6 @@ pub struct Trial<B: Backend> {
     /// Open calls, held for as long as this lives: what answers them is in `events`.
     open: Vec<HeldCall>,
     room: Vec<u8>,
-    made: u64,
 }
 
 /// Values below are no addresses of a process: names of objects are.
@@ -60,7 +59,6 @@ impl<B: Backend> Trial<B> {
             calls: OpenCalls::new(|| ()),
             open: vec![],
             room: vec![0; most_bytes],
-            made: 0,
         };
         let hello = trial.make(numbers::HELLO, |w| w.u64(B::DESCRIPTION));
         assert!(matches!(hello, Heard::Answer(_)), "{hello:?}");
@@ -87,10 +85,9 @@ impl<B: Backend> Trial<B> {
         let mut out = Out::private_later(&mut self.room, &self.calls);
         let done = self.remoted.call(&Args::private(bytes), &mut out);
         let (open, len) = (out.is_later(), out.len());
-        if open && let Some(held) = self.calls.hold(self.made) {
+        if open && let Some(held) = self.calls.hold(0) {
             self.open.push(held);
         }
-        self.made += 1;
         match done {
             Err(error) => Heard::Failed(error),
             Ok(()) if open => Heard::Open,

@@ -33,6 +33,34 @@ fn a_program_outlives_its_service_and_its_fork() {
 }
 
 #[test]
+fn what_programs_seldom_do_is_the_same_from_the_host_and_from_the_library() {
+    let program = Program::of("tests/local/tests/apis/unruly.c");
+    let stand = offer();
+    let native = said(program.native());
+    assert!(native.contains("900 functions called, 0 wrong"), "{native}");
+    assert_eq!(native, said(program.remoted(&endpoint(&stand))));
+    stand.until("nothing is left of it", |stand| stand.grants().is_empty());
+}
+
+#[test]
+fn a_program_that_waits_for_callbacks_hears_that_its_service_died() {
+    let program = Program::of("tests/local/tests/apis/unruly.c");
+    let stand = offer();
+    let mut command = program.remoted(&endpoint(&stand));
+    command.arg("dies").stdout(Stdio::piped());
+    let mut child = command.spawn().expect("it runs");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut said = String::new();
+    while !said.ends_with("ready\n") {
+        assert_ne!(out.read_line(&mut said).expect("text"), 0, "it ended early: {said}");
+    }
+    kill_service(&stand);
+    out.read_to_string(&mut said).expect("text");
+    assert!(child.wait().expect("its child").success(), "{said}");
+    assert!(said.ends_with("300 functions called, 0 wrong, the last with -7\n"), "{said}");
+}
+
+#[test]
 fn without_a_host_a_program_is_told_so_at_once() {
     let program = Program::of("services/gdma/examples/bounce.c");
     let out = program.remoted("host:/nowhere.sock").output().expect("it runs");

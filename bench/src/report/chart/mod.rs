@@ -13,10 +13,12 @@ mod grain;
 mod latency;
 mod leases;
 mod nics;
+mod remoting;
 mod vf_history;
 
 use super::{
-    DomainsReport, GrainReport, LatencyReport, LeasesReport, NicsReport, ReportError, file,
+    DomainsReport, GrainReport, LatencyReport, LeasesReport, NicsReport, RemotingReport,
+    ReportError, file,
 };
 use canvas::{Canvas, Drawn};
 use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
@@ -82,6 +84,15 @@ pub fn vf_history(pool: &str, history: &HistoryView, path: &Path) -> Result<(), 
 /// [`ReportError`]; each names the file.
 pub fn nics(report: &NicsReport, path: &Path) -> Result<(), ReportError> {
     write(&nics::NicsPanels(report), path)
+}
+
+/// Draws a remoted API beside its library: lines of what allocations take and of the rates of
+/// transfers and bursts, by size.
+///
+/// # Errors
+/// [`ReportError`]; each names the file.
+pub fn remoting(report: &RemotingReport, path: &Path) -> Result<(), ReportError> {
+    write(&remoting::RemotingPanels(report), path)
 }
 
 fn write(chart: &impl Chart, path: &Path) -> Result<(), ReportError> {

@@ -1,0 +1,125 @@
+//! What a connection has, and how one call that was read is made.
+
+use crate::attached::Attached;
+use crate::backend::{Backend, Context, Returned};
+use crate::events::Events;
+use crate::objects::Objects;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use vfun_remoting::{Reader, Refusal, Writer, numbers};
+
+/// The back end of a connection and all that it may use.
+pub(crate) struct Connection<B: Backend> {
+    backend: B,
+    objects: Objects,
+    pub events: Arc<Events>,
+    pub attached: Attached,
+}
+
+impl<B: Backend> Connection<B> {
+    pub fn over(backend: B) -> Self {
+        Connection {
+            backend,
+            objects: Objects::default(),
+            events: Arc::default(),
+            attached: Attached::default(),
+        }
+    }
+
+    /// Makes one call: of the API, or of a buffer. By itself or as a record of a batch.
+    pub fn make(
+        &mut self,
+        call: u16,
+        mut args: Reader<'_>,
+        reply: &mut Writer<'_>,
+    ) -> Result<Returned, Refusal> {
+        match call {
+            numbers::DETACH => {
+                let handle = only(&mut args)?;
+                self.attached.remove(handle).map(|()| Returned::Fine)
+            }
+            numbers::ATTACHED => {
+                let handle = only(&mut args)?;
+                reply.bool(self.attached.is_there(handle));
+                Ok(Returned::Fine)
+            }
+            _ => {
+                let cx = &mut Context {
+                    objects: &mut self.objects,
+                    events: &self.events,
+                    attached: &self.attached,
+                };
+                self.backend.dispatch(call, cx, args, reply)
+            }
+        }
+    }
+}
+
+/// The only argument.
+pub(crate) fn only(args: &mut Reader<'_>) -> Result<u64, Refusal> {
+    let value = args.u64()?;
+    args.end().map(|()| value)
+}
+
+impl<B: Backend> Drop for Connection<B> {
+    fn drop(&mut self) {
+        let all = self.objects.take_all();
+        let freed = catch_unwind(AssertUnwindSafe(|| {
+            all.into_iter().for_each(|(kind, native)| self.backend.destroy(kind, native));
+        }));
+        self.events.end();
+        // Only now: the library used these until its objects were gone.
+        match freed {
+            Ok(()) => self.attached.end(),
+            Err(_) => self.attached.keep_for_ever(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Memory, Name, Native};
+    use vfun_sdk::{Config, DriverError, OpenCalls, Out};
+
+    /// A back end whose library breaks at the end.
+    struct Breaks(bool);
+
+    impl Backend for Breaks {
+        const DESCRIPTION: u64 = 1;
+        fn open(_: &Config) -> Result<Self, DriverError> {
+            Ok(Breaks(true))
+        }
+        fn dispatch(
+            &mut self,
+            _: u16,
+            _: &mut Context<'_>,
+            _: Reader<'_>,
+            _: &mut Writer<'_>,
+        ) -> Result<Returned, Refusal> {
+            Ok(Returned::Fine)
+        }
+        fn destroy(&mut self, _: Kind, _: Native) {
+            assert!(!self.0, "a library that breaks");
+        }
+    }
+
+    /// Whether a lent buffer is let go of when a connection with an object ends.
+    fn lets_go(backend: Breaks) -> bool {
+        let calls = OpenCalls::new(|| ());
+        let call = Out::private_later(&mut [0; 8], &calls).on_event().unwrap();
+        let _held = calls.hold(0);
+        let mut connection = Connection::over(backend);
+        let memory = Memory { start: std::ptr::null_mut(), len: 0 };
+        connection.attached.insert(7, memory, call).unwrap();
+        connection.objects.insert(Name::new(0, 1), 1, 1, Name::NONE);
+        drop(connection);
+        calls.has_answers()
+    }
+
+    #[test]
+    fn what_a_broken_library_may_still_use_is_never_given_to_others() {
+        assert!(lets_go(Breaks(false)));
+        assert!(!lets_go(Breaks(true)));
+    }
+}
