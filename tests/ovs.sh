@@ -13,8 +13,8 @@ packaging/kmod.sh >/dev/null
 VFUN_OVS_DIR=$(packaging/ovs-dpdk.sh)
 qemu=$(packaging/qemu-igb.sh)
 [ "${1-}" = --fetch ] && exit 0
-# Test guests are run by the first QEMU of the PATH. vfun-nics finds ovs-vsctl and
-# ovs-ofctl there, too.
+# Test guests are run by the first QEMU of the PATH. vfun-nics finds ovs-vsctl,
+# ovs-ofctl and ovs-appctl there, too.
 mkdir -p target/tmp/ovs
 ln -sf "$qemu/qemu" target/tmp/ovs/qemu-system-x86_64
 export VFUN_OVS_DIR PATH="$PWD/target/tmp/ovs:$VFUN_OVS_DIR:$PATH"

@@ -233,6 +233,9 @@ impl Host {
                 Action::Do(op, Op::Prepare { .. } | Op::Reset { .. }) => {
                     self.after(takes.setup_ms, Later::Hear(Event::Done(op, Ok(()))));
                 }
+                Action::Do(op, Op::Relearn { .. }) => {
+                    self.after(0, Later::Hear(Event::Done(op, Ok(()))));
+                }
                 Action::Do(op, Op::Plug { vf, vm }) => {
                     self.after(0, Later::Plugged(self.numbers[&vm], vf, op));
                 }

@@ -37,6 +37,11 @@ pub const FILE_BYTES: u64 = 16 << 20;
 pub const IP_TIME: Duration = Duration::from_secs(10);
 /// How long Open vSwitch may take to answer what it knows.
 pub const OVS_LOOK: Duration = Duration::from_secs(10);
+/// How long Open vSwitch may take to learn that a VM has left its VF. The VM's agent says so
+/// for 4 s; after that nobody says it any more.
+pub const OVS_LEARNS: Duration = Duration::from_secs(5);
+/// How often it is asked whether it has.
+pub const OVS_LEARNS_LOOK: Duration = Duration::from_millis(100);
 /// How long Open vSwitch may take to make or remove a port. The first port without huge pages
 /// took 5.7 s: DPDK fills its memory.
 pub const OVS_CHANGE: Duration = Duration::from_secs(30);

@@ -126,6 +126,21 @@ impl Switch {
         let words = ["--names", "-O", OPENFLOW, question, &bridge];
         child::must("ovs-ofctl", &words, "", OVS_LOOK)
     }
+
+    /// What the running switch itself says. It wrote the number of its process, which is in
+    /// the name of its socket, into a file.
+    pub fn appctl(&self, words: &[&str]) -> Result<String, String> {
+        let file = self.folder.join("ovs-vswitchd.pid");
+        let pid = std::fs::read_to_string(&file).ok().and_then(|t| t.trim().parse::<u32>().ok());
+        let pid = pid.ok_or_else(|| {
+            format!(
+                "no {} says which process is the switch: start ovs-vswitchd with --pidfile",
+                file.display()
+            )
+        })?;
+        let socket = self.folder.join(format!("ovs-vswitchd.{pid}.ctl")).display().to_string();
+        child::must("ovs-appctl", &[&["-t", &*socket], words].concat(), "", OVS_LOOK)
+    }
 }
 
 #[cfg(test)]

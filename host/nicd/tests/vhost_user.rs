@@ -1,6 +1,6 @@
 //! VFs that are ports of an Open vSwitch, which is a script here.
 
-use crate::stand::{Stand, write};
+use crate::stand::{Stand, mac, write};
 use std::path::PathBuf;
 use vfun_nicd::ask::Ask;
 use vfun_nics::declared::{Pool, Rule, Source};
@@ -21,6 +21,7 @@ case "$words" in
         done
         rows '"name","external_ids"' "${all-}" ;;
     *" list Port") rows '"_uuid","name"' '[["uuid","u0"],"pv0"],[["uuid","u1"],"pv1"]' ;;
+    *"=ofport list Interface vt-"*) rows '"ofport"' '[7]' ;;
     *" list Interface vt-"*) rows '"error"' "$(cat @DIR@/ovs-error 2>/dev/null || echo '[["set",[]]]')" ;;
     *" list Interface") rows '"name","ingress_policing_rate"' '' ;;
     *" list Mirror") rows '"select_src_port","select_dst_port"' '' ;;
@@ -38,6 +39,9 @@ fn stand(vms: usize) -> Stand {
     std::fs::create_dir_all(ports(&stand)).unwrap();
     stand.host.program("ovs-vsctl", VSCTL);
     stand.host.program("ovs-ofctl", "true");
+    write(&stand.host.file("switch/ovs-vswitchd.pid"), "4711\n");
+    // The port of VM 0, if it knows one.
+    stand.host.program("ovs-appctl", "echo \"$*\" >> @DIR@/ovs-asked; cat @DIR@/ovs-fdb; true");
     stand.start();
     let mut pool = Pool::new(Source::VhostUser { vfs: 1, switch: stand.host.file("switch") });
     (pool.interval_ms, pool.tenure_ms) = (1000, 1000);
@@ -83,6 +87,38 @@ fn a_port_is_made_for_each_owner_and_taken_away() {
     stand.until("the port is gone", |s| !port(s).exists());
     stand.until("nothing is left", |s| !folder.exists() && s.qemus[1].chardevs() == 0);
     stand.check_owners();
+}
+
+#[test]
+fn a_vm_keeps_its_port_until_the_switch_sends_elsewhere() {
+    let mut stand = stand(1);
+    stand.qemus[0].share(true);
+    stand.rule(0, Rule::Pinned);
+    stand.until("it holds the VF", |s| s.holds(0));
+    let mac = mac(0);
+    let knows = |s: &Stand, port| {
+        write(&s.host.file("ovs-fdb"), &format!(" port VLAN MAC Age\n {port} 0 {mac} 1\n"));
+    };
+    knows(&stand, 7);
+    stand.rule(0, Rule::None);
+    let asked = |s: &Stand| std::fs::read_to_string(s.host.file("ovs-asked")).unwrap_or_default();
+    stand.until("it was asked again", |s| asked(s).lines().count() >= 3);
+    let calls = asked(&stand);
+    assert!(calls.contains("ovs-vswitchd.4711.ctl fdb/show br0"), "{calls}");
+    assert!(port(&stand).exists() && stand.qemus[0].devices().len() == 1);
+    knows(&stand, 1);
+    stand.until("the port is gone", |s| !port(s).exists());
+}
+
+#[test]
+fn a_switch_that_does_not_learn_keeps_no_vf_in_its_vm() {
+    let mut stand = stand(1);
+    stand.qemus[0].share(true);
+    stand.rule(0, Rule::Pinned);
+    stand.until("it holds the VF", |s| s.holds(0));
+    stand.host.program("ovs-appctl", "echo no such bridge >&2; exit 1");
+    stand.rule(0, Rule::None);
+    stand.until("the port is gone", |s| !port(s).exists());
 }
 
 #[test]

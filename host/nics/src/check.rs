@@ -34,6 +34,7 @@ impl Nics {
                 (State::Plugging { .. }, step) => step == Some(Step::Plug),
                 (State::Resetting, step) => step == Some(Step::Reset),
                 (_, None) => true,
+                (State::Leaving { .. }, step) => step == Some(Step::Relearn),
                 (
                     State::Unplugging { .. } | State::Quarantined { .. } | State::Missing { .. },
                     step,

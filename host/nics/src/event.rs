@@ -133,6 +133,9 @@ pub enum Op {
     /// Make a VF ready for this owner on the host: its MAC address, VLAN and rate; spoof
     /// check on, trust off; its vfio driver.
     Prepare { vf: VfId, vm: VmName },
+    /// Wait until the host's switch sends the packets for this VM, which has left the VF, to
+    /// another port. An error: nobody knows whether it does.
+    Relearn { vf: VfId, vm: VmName },
     /// Plug it in (`device_add`). Doing it again where it is plugged in already is no error.
     Plug { vf: VfId, vm: VmName },
     /// Ask the VM to let go of it (`device_del`). The answer says that the request was sent;

@@ -15,8 +15,8 @@ pub const JOIN_MS: u64 = 90_000;
 /// From the order to leave until the agent says that packets go the paravirtual way, ms.
 /// An agent needs some milliseconds; one that needs more is not there or does not want.
 pub const LEAVE_MS: u64 = 10_000;
-/// From that word until the unplug, ms: packets that the switch still sent to the VF
-/// arrive in that time.
+/// From then, and from when the switch has learned it, until the unplug, ms: packets that
+/// the switch still sent to the VF arrive in that time.
 pub const SETTLE_MS: u64 = 500;
 /// Between two requests to unplug the same VF, ms. A guest that is booting drops them.
 pub const UNPLUG_AGAIN_MS: u64 = 10_000;

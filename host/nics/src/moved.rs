@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveTimes {
-    /// The agent moved its bond to the paravirtual NIC; the pause for late packets is part of it.
+    /// The agent moved its bond to the paravirtual NIC; until the switch has learned it, and the
+    /// pause for late packets, are part of it.
     pub leaving_ms: Option<u64>,
     /// The VM let go of the VF.
     pub unplugging_ms: Option<u64>,

@@ -153,7 +153,7 @@ impl Nics {
         actions.append(&mut self.lines);
         // What is plugged in may need what is unplugged.
         self.ops.sort_by_key(|(_, op)| match op {
-            Op::Unplug { .. } => 0,
+            Op::Unplug { .. } | Op::Relearn { .. } => 0,
             Op::Inspect { .. } | Op::Reset { .. } => 1,
             Op::Prepare { .. } | Op::Plug { .. } => 2,
         });
@@ -216,6 +216,7 @@ impl Nics {
         let op = match (step, vm.cloned()) {
             (Step::Prepare, Some(vm)) => Op::Prepare { vf, vm },
             (Step::Plug, Some(vm)) => Op::Plug { vf, vm },
+            (Step::Relearn, Some(vm)) => Op::Relearn { vf, vm },
             (Step::Unplug, Some(vm)) => Op::Unplug { vf, vm },
             _ => Op::Reset { vf },
         };

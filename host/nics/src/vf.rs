@@ -34,6 +34,8 @@ pub(crate) enum State {
     Leaving {
         vm: VmName,
         until_ms: u64,
+        /// When packets on their way have arrived. None: the agent has not left it, or the
+        /// switch has not learned that.
         settled_ms: Option<u64>,
     },
     /// The VM was asked to let go of it.
@@ -113,6 +115,7 @@ impl fmt::Display for State {
 pub(crate) enum Step {
     Prepare,
     Plug,
+    Relearn,
     Unplug,
     Reset,
 }

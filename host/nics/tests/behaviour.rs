@@ -559,6 +559,22 @@ fn a_report_of_another_order_is_no_answer() {
 }
 
 #[test]
+fn a_vf_stays_until_the_switch_has_learned_that_its_vm_left_it() {
+    let mut w = World::new(1, 1, 1, World::pool());
+    w.run(15_000, 100);
+    assert!(w.holds(0));
+    // Longer than an agent may take, which did its part.
+    w.learns_ms = 12_000;
+    w.hear(Event::MigrationBegins(vm_name(0)));
+    w.run(12_000, 100);
+    assert!(!w.guest(0).uses_vf(), "the agent left it");
+    assert_eq!(w.state(0), "leaving");
+    w.run(5_000, 100);
+    assert_eq!(w.state(0), "free");
+    assert_eq!(w.nics.view_vm(w.now, &vm_name(0)).unwrap().abrupt, 0);
+}
+
+#[test]
 fn the_owner_is_on_disk_before_anything_is_done_for_it() {
     let mut nics = Nics::new(0, Default::default());
     let mut w = World::new(1, 1, 1, World::pool());

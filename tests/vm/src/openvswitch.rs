@@ -7,6 +7,7 @@ use crate::netns::ip;
 use crate::nics::{BRIDGE_MAC, Net, tap_mac};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// Memory of DPDK, MiB: two ports' packets and some.
 const MEMORY_MIB: u32 = 384;
@@ -53,7 +54,8 @@ impl OpenVSwitch {
         let words = ["--no-wait", "set", "Open_vSwitch", "."];
         let dpdk = format!("other_config:dpdk-extra=\"{dpdk}\"");
         switch.vsctl_words(&[&words[..], &[&dpdk]].concat());
-        switch.runs("ovs-vswitchd", &[&format!("unix:{socket}")]);
+        let pid = format!("--pidfile={}", switch.path("ovs-vswitchd.pid"));
+        switch.runs("ovs-vswitchd", &[&format!("unix:{socket}"), &pid]);
         switch
     }
 
@@ -79,6 +81,13 @@ impl OpenVSwitch {
         ip(&format!("tuntap add {name} mode tap"));
         ip(&format!("link set {name} address {mac} up"));
         self.vsctl(&format!("add-port {} {name}", Net::Switch.bridge()));
+    }
+
+    /// From now on it looks through its cache of flows only so often: only then does it learn from
+    /// packets that match one of them. A busy switch does so by itself.
+    pub fn learns_each(&self, time: Duration) {
+        let ms = time.as_millis();
+        self.vsctl(&format!("set Open_vSwitch . other_config:max-revalidator={ms}"));
     }
 
     /// Where its sockets are.

@@ -69,6 +69,7 @@ impl Allocator {
         let begun = match what {
             Op::Prepare { vf, vm } => self.prepare(op, vf, &vm),
             Op::Reset { vf } => self.with_pool(&vf, |vf| ProviderJob::Reset(op, vf)),
+            Op::Relearn { vf, vm } => self.relearn(op, vf, &vm),
             Op::Plug { vf, vm } => self.plug(op, &vf, &vm),
             Op::Unplug { vf, vm } if self.is_external(&vm) => Ok(self.orders.unplug(&vm, &vf, op)),
             Op::Unplug { vf, vm } => self.with_hands(&vm, HandsJob::Unplug(op, vf)),
@@ -91,20 +92,37 @@ impl Allocator {
     }
 
     fn prepare(&mut self, op: OpId, vf: VfId, vm: &VmName) -> Result<Vec<Event>, String> {
+        let owner = self.owner(vm)?;
+        self.with_pool(&vf, |vf| ProviderJob::Prepare(op, vf, owner))
+    }
+
+    /// Only where the switch can be asked is there something to wait for.
+    fn relearn(&mut self, op: OpId, vf: VfId, vm: &VmName) -> Result<Vec<Event>, String> {
+        let owner = self.owner(vm)?;
+        let pool = self.pool_of.get(&vf).and_then(|name| self.declared.pools.get(name));
+        match pool.map(|entry| &entry.pool.source) {
+            Some(Source::VhostUser { .. }) => {
+                self.with_pool(&vf, |vf| ProviderJob::Relearn(op, vf, owner))
+            }
+            _ => Ok(vec![Event::Done(op, Ok(()))]),
+        }
+    }
+
+    /// What is known of the VM on the host.
+    fn owner(&self, vm: &VmName) -> Result<VfOwner, String> {
         let vm = self.declared_vm(vm)?;
         let user = match &vm.hypervisor {
             // QEMU made its socket.
             Hypervisor::Qmp { socket } => std::fs::metadata(socket).ok().map(|m| m.uid()),
             _ => None,
         };
-        let owner = VfOwner {
+        Ok(VfOwner {
             mac: vm.mac.clone(),
             bridge: vm.bridge.clone(),
             vlan: vm.vlan,
             rate_mbit: vm.rate_mbit,
             user,
-        };
-        self.with_pool(&vf, |vf| ProviderJob::Prepare(op, vf, owner))
+        })
     }
 
     fn plug(&mut self, op: OpId, vf: &VfId, name: &VmName) -> Result<Vec<Event>, String> {

@@ -35,6 +35,11 @@ pub trait Provider: Send {
     fn list(&mut self) -> Result<Vec<VfFound>, String>;
     /// Makes a VF ready for an owner: all its settings are written, whatever they were.
     fn prepare(&mut self, vf: &VfId, owner: &VfOwner) -> Result<(), String>;
+    /// Waits until the host's switch sends the packets for this owner, which has left the VF,
+    /// to another port. Most switches learn from the owner's first packet.
+    fn relearn(&mut self, _vf: &VfId, _owner: &VfOwner) -> Result<(), String> {
+        Ok(())
+    }
     /// Takes away what the last owner left.
     fn reset(&mut self, vf: &VfId) -> Result<(), String>;
     /// Packets in both directions at each VF that counts them.

@@ -2,6 +2,7 @@
 
 use super::names::{MARK, port_name};
 use super::{Provider, VfOwner};
+use crate::limits::{OVS_LEARNS, OVS_LEARNS_LOOK};
 use crate::places::Places;
 use crate::switch::{Row, Switch};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +10,7 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 use vfun_nics::limits::SOCKET_BYTES;
 use vfun_nics::{PoolName, VfFound, VfId};
 
@@ -160,6 +162,16 @@ fn of_others(port: &Row, vf: &VfId) -> Option<String> {
     })
 }
 
+/// Whether a switch sends the packets for a MAC address to this port, by its table, as
+/// `ovs-appctl fdb/show` shows it.
+fn sends_to(table: &str, mac: &str, port: &str) -> bool {
+    table.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        let (at, _vlan, of) = (words.next(), words.next(), words.next());
+        at == Some(port) && of.is_some_and(|of| of.eq_ignore_ascii_case(mac))
+    })
+}
+
 /// Packets in both directions at each port, as `ovs-ofctl dump-ports` shows them.
 fn counted(text: &str) -> BTreeMap<String, u64> {
     let mut packets: BTreeMap<String, u64> = BTreeMap::new();
@@ -214,6 +226,26 @@ impl Provider for VhostUser {
             return Err(why);
         }
         self.bridges.insert(owner.bridge.clone());
+        Ok(())
+    }
+
+    /// A packet that matches a flow in its cache teaches the switch nothing before it looks
+    /// through that cache: twice a second, or less often if it is busy or told so
+    /// (`max-revalidator`). Until then it sends to the VF what is for the VM.
+    fn relearn(&mut self, vf: &VfId, owner: &VfOwner) -> Result<(), String> {
+        let rows = self.switch.table("Interface", &["ofport"], Some(&port_name(vf)))?;
+        let Some(port) = rows.first().map(|row| row.text("ofport")) else { return Ok(()) };
+        let begin = Instant::now();
+        while sends_to(&self.switch.appctl(&["fdb/show", &owner.bridge])?, &owner.mac, &port) {
+            if begin.elapsed() >= OVS_LEARNS {
+                let s = OVS_LEARNS.as_secs();
+                return Err(format!(
+                    "the bridge {} sends to the VF what is for {}, {s} s after the VM has left the VF",
+                    owner.bridge, owner.mac
+                ));
+            }
+            std::thread::sleep(OVS_LEARNS_LOOK);
+        }
         Ok(())
     }
 
@@ -273,6 +305,16 @@ mod tests {
         }
         let slow = words(&VfOwner { rate_mbit: Some(1), ..owner() });
         assert!(slow.ends_with("policing_burst=120"), "{slow}");
+    }
+
+    #[test]
+    fn the_port_of_an_address_is_read() {
+        let table = " port  VLAN  MAC                Age\n    12     0  52:54:00:00:00:01    3\n\
+             LOCAL     7  52:54:00:00:00:02    1\n";
+        assert!(sends_to(table, "52:54:00:00:00:01", "12"));
+        assert!(sends_to(table, "52:54:00:00:00:02", "LOCAL"));
+        assert!(!sends_to(table, "52:54:00:00:00:01", "1"), "it is at another port");
+        assert!(!sends_to(table, "52:54:00:00:00:03", "12"), "it is nowhere");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use vfun_nics::{Event, OpId, PoolName, VfId};
 #[derive(Debug)]
 pub enum ProviderJob {
     Prepare(OpId, VfId, VfOwner),
+    Relearn(OpId, VfId, VfOwner),
     Reset(OpId, VfId),
     /// List the VFs now.
     List,
@@ -90,6 +91,7 @@ impl PoolThread {
     fn work(&mut self, job: ProviderJob) {
         let (op, done) = match job {
             ProviderJob::Prepare(op, vf, owner) => (op, self.provider.prepare(&vf, &owner)),
+            ProviderJob::Relearn(op, vf, owner) => (op, self.provider.relearn(&vf, &owner)),
             ProviderJob::Reset(op, vf) => (op, self.provider.reset(&vf)),
             ProviderJob::List => return self.list(),
         };

@@ -50,6 +50,7 @@ impl Nics {
                 self.quarantine(id, None, format!("it cannot be made ready: {why}"));
             }
             (Step::Plug, result) => self.plugged(id, result),
+            (Step::Relearn, result) => self.relearned(id, result),
             // Whether it is gone is asked.
             (Step::Unplug, _) => {}
             (Step::Reset, Ok(())) => {

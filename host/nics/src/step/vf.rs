@@ -243,13 +243,23 @@ impl Nics {
             self.audit_vm(vm, &format!("{id} is unplugged without its agent's word"));
             return self.unplug(id, vm);
         }
-        let settled_ms = match settled_ms {
-            None if self.obeys(vm, Path::Paravirtual) => Some(self.now.saturating_add(SETTLE_MS)),
-            old => old,
-        };
-        self.vfs.get_mut(id).expect("just looked at").state =
-            State::Leaving { vm: vm.clone(), until_ms, settled_ms };
+        if settled_ms.is_none() && self.obeys(vm, Path::Paravirtual) {
+            return self.begin_step(id, Step::Relearn, Some(vm));
+        }
         self.wake(settled_ms.unwrap_or(until_ms), Who::Vf(id.clone()));
+    }
+
+    /// The switch sends nothing more to a VF that its agent has left, as far as that is known.
+    pub(crate) fn relearned(&mut self, id: &VfId, result: Result<(), String>) {
+        let State::Leaving { vm, until_ms, .. } = self.vfs[id].state.clone() else { return };
+        if let Err(why) = result {
+            self.audit_vm(&vm, &format!("packets may be lost as {id} leaves it: {why}"));
+        }
+        let settled_ms = self.now.saturating_add(SETTLE_MS);
+        // The agent did its part in time.
+        let until_ms = until_ms.max(settled_ms);
+        self.vfs.get_mut(id).expect("just looked at").state =
+            State::Leaving { vm, until_ms, settled_ms: Some(settled_ms) };
     }
 
     fn let_go(&mut self, id: &VfId, vm: &VmName, tries: u32, again_ms: u64) {

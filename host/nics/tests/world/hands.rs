@@ -59,9 +59,11 @@ impl World {
                 assert!(noted(vf).is_none_or(|n| n.owner.is_none() && n.dirty), "{what:?}");
                 vf.to_string()
             }
+            Op::Relearn { vf, .. } => vf.to_string(),
             Op::Unplug { vm, .. } | Op::Inspect { vm } => vm.to_string(),
         };
         if let Op::Prepare { vf, .. }
+        | Op::Relearn { vf, .. }
         | Op::Plug { vf, .. }
         | Op::Unplug { vf, .. }
         | Op::Reset { vf } = &what
@@ -70,7 +72,8 @@ impl World {
             assert_eq!(before, None, "{what:?} while another op of {vf} is not answered");
         }
         let most = if self.faults.on { 3000 } else { 300 };
-        let at = self.when(worker, 10, most);
+        let learns_ms = if matches!(what, Op::Relearn { .. }) { self.learns_ms } else { 0 };
+        let at = self.when(worker, 10 + learns_ms, most + learns_ms);
         let process = self.process;
         self.queue_at(at, Job::Work { process, op, what });
     }
@@ -146,7 +149,7 @@ impl World {
             _ => Event::Done(op, result),
         };
         let worker = match &what {
-            Op::Prepare { vf, .. } | Op::Reset { vf } => vf.to_string(),
+            Op::Prepare { vf, .. } | Op::Relearn { vf, .. } | Op::Reset { vf } => vf.to_string(),
             Op::Plug { vm, .. } | Op::Unplug { vm, .. } | Op::Inspect { vm } => vm.to_string(),
         };
         let at = self.when(worker, 0, 20);
@@ -196,6 +199,8 @@ impl World {
                 }
                 (card.last, card.prepared_for, card.joined_ms) = (None, None, None);
             }
+            Op::Relearn { .. } if fails => return Err("the switch does not answer".into()),
+            Op::Relearn { .. } => {}
             Op::Plug { vf, vm } => return self.plug(vf, vm, fails),
             Op::Unplug { vf, vm } => return self.unplug(vf, vm, fails),
             Op::Inspect { .. } => {}

@@ -51,6 +51,8 @@ pub struct World {
     pub orders: BTreeMap<u64, (VmName, Path)>,
     /// How often a VF was made ready for a VM.
     pub prepared: u32,
+    /// How long the host's switch takes to learn that a VM has left its VF.
+    pub learns_ms: u64,
     queue: BTreeMap<(u64, u64), hands::Job>,
     queued: u64,
     /// Until when a worker is busy: one a VM, one a VF at the card.
@@ -78,6 +80,7 @@ impl World {
             audit: vec![],
             orders: BTreeMap::new(),
             prepared: 0,
+            learns_ms: 0,
             queue: BTreeMap::new(),
             queued: 0,
             busy: BTreeMap::new(),

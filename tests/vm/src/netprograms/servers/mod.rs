@@ -1,6 +1,6 @@
 //! Servers of Debian, as their packages have them, with the programs that measure them. A
 //! server runs in a VM or on this machine; its client is the host's, and waits for each
-//! answer before it asks again.
+//! answer before it asks again, or asks at an even pace.
 
 mod bare;
 mod change;
@@ -76,7 +76,7 @@ pub const SERVERS: [Server; 6] = [
     },
     Server {
         name: "dnsmasq",
-        load: "dnsperf, one question at a time",
+        load: "dnsperf, 200/s",
         datagrams: true,
         words: "/usr/sbin/dnsmasq --keep-in-foreground --port=5300 --user=root --no-resolv --no-hosts \
                 --conf-file=/dev/null --pid-file=/tmp/dnsmasq.pid --address=/vf.example/10.1.2.3",
