@@ -526,7 +526,7 @@ fn remoting_measures_both_libraries() {
     }
     let crossings =
         |e: RemotingExperiment| report.of(e).filter_map(|r| r.crossings).collect::<Vec<_>>();
-    assert_eq!(crossings(RemotingExperiment::Calls), [1.0, 1.0]);
+    assert_eq!(crossings(RemotingExperiment::Calls), [1.0; 3]);
     assert_eq!(crossings(RemotingExperiment::Answers), [0.0, 0.0]);
     // 64 releases and the call behind them went together.
     assert_eq!(crossings(RemotingExperiment::Records), [1.0 / 64.0]);

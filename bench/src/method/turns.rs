@@ -32,6 +32,15 @@ impl<T: Copy> Turns<T> {
         Compared::of(&self.pairs(variant, base, by))
     }
 
+    /// The figures of some variants, of each turn in which all of them have one, disturbed ones too.
+    pub fn together<const N: usize>(&self, variants: [usize; N]) -> Vec<[T; N]> {
+        let of = |turn: &Vec<Option<Taken<T>>>| {
+            let figures = variants.map(|v| turn.get(v).copied().flatten().map(|t| t.figure));
+            figures.iter().all(Option::is_some).then(|| figures.map(|f| f.expect("looked at")))
+        };
+        self.0.iter().filter_map(of).collect()
+    }
+
     fn of(&self, variant: usize) -> impl Iterator<Item = Taken<T>> {
         self.0.iter().filter_map(move |turn| *turn.get(variant)?)
     }
@@ -101,6 +110,7 @@ mod tests {
         );
         assert_eq!((turns.figures(0), turns.figures(1)), (vec![1.0, 11.0, 21.0], vec![2.0, 22.0]));
         assert!(turns.pairs(2, 0, |f| *f).is_empty());
+        assert_eq!(turns.together([1, 0]), [[2.0, 1.0], [22.0, 21.0]]);
     }
 
     #[test]

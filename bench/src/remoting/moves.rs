@@ -4,7 +4,7 @@
 use super::job::Bed;
 use super::side::{LARGEST, Learns, Side};
 use super::slice::{Effort, Slice};
-use super::taken::added_over;
+use super::taken::{added_over, least};
 use crate::Result;
 use crate::measure::bare_doorbell;
 use crate::method::{SLICE, turns};
@@ -105,12 +105,13 @@ pub fn completion(bed: &Bed) -> Result<Vec<RemotingRow>> {
     let bell = row("bare doorbell").of_slices(&taken, 1, 2);
     let native = row("native").of_slices(&taken, 1, 0);
     // What is compared with a doorbell is what came on top of the native time.
-    let least = native.least_ns.zip(native.base_least_ns).map(|(remoted, own)| remoted - own);
+    let least = least(&taken, [1, 0, 2]);
     let bell = RemotingRow {
         case: "the same, less the native time".to_owned(),
         p50_ns: native.added_ns,
         p99_ns: None,
-        least_ns: least,
+        least_ns: least.map(|[remoted, own, _]| remoted - own),
+        base_least_ns: least.map(|[_, _, bell]| bell),
         most_ns: None,
         added_ns: None,
         ..bell

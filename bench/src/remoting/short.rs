@@ -4,7 +4,7 @@
 use super::job::{Bed, RemotingJob};
 use super::side::Side;
 use super::slice::{Effort, Slice};
-use super::taken::added_over;
+use super::taken::{added_over, least};
 use crate::measure::{Clock, open};
 use crate::method::{SLICE, turns};
 use crate::report::{RemotingExperiment, RemotingRatio, RemotingRow, stats};
@@ -37,23 +37,37 @@ fn calls_of(clock: &Clock, mut f: impl FnMut() -> Result<()>) -> Result<Option<S
     Slice::timed(clock, CALLS, 1, f)
 }
 
+/// Bytes of `gdma_node_by_id` on their way: a head, two names, a number.
+const BYTES: usize = 28;
+
+/// A call of as many bytes through a channel of the same shape, whose driver copies them.
+fn echo(session: &Session) -> Result<Function> {
+    open(session, &FunctionRequest::new("echo").depth(64).cell_bytes(4096))
+}
+
 /// A forwarded call beside a null call.
 pub fn calls(bed: &Bed) -> Result<Vec<RemotingRow>> {
     let session = bed.session()?;
-    let null = null(&session)?;
+    let (null, echo) = (null(&session)?, echo(&session)?);
     call(&null)?;
-    let taken = turns(bed.job.turns, 3, &bed.watch()?, |variant, _| match variant {
+    let bytes = || Ok(echo.call_into(&[0; BYTES], &mut [0; BYTES]).map(|_| ())?);
+    bytes()?;
+    let taken = turns(bed.job.turns, 4, &bed.watch()?, |variant, _| match variant {
         0 => calls_of(&bed.clock, || call(&null)),
         1 => calls_of(&bed.clock, || bed.remoted.ask()),
+        2 => calls_of(&bed.clock, bytes),
         _ => calls_of(&bed.clock, || bed.native.ask()),
     })?;
     null.release()?;
+    echo.release()?;
     let row = |base| bed.row(RemotingExperiment::Calls, "gdma_node_by_id", base);
     let crossings = crossings(&bed.remoted, || bed.remoted.ask())?;
-    Ok(vec![
-        RemotingRow { crossings, ..row("null call").of_slices(&taken, 1, 0) },
-        RemotingRow { crossings, ..row("native").of_slices(&taken, 1, 2) },
-    ])
+    let beside = [("null call", 0), ("echo of as many bytes", 2), ("native", 3)];
+    let rows = beside.map(|(base, variant)| RemotingRow {
+        crossings,
+        ..row(base).of_slices(&taken, 1, variant)
+    });
+    Ok(rows.into())
 }
 
 /// How often a call goes to the host.
@@ -119,16 +133,16 @@ pub fn records(bed: &Bed) -> Result<Vec<RemotingRow>> {
         let whole = whole.of_slices(&taken, many, one);
         let null = whole.clone().of_slices(&taken, many, NULL);
         let ratio = added_over(&taken, (many, one), parts, (NULL, 1.0));
-        let least = whole.least_ns.zip(whole.base_least_ns).map(|(all, one)| all - one);
+        let least = least(&taken, [many, one, NULL]);
         let each = RemotingRow {
             p50_ns: whole.added_ns.map(|ns| ns / parts),
             p99_ns: None,
-            least_ns: least.map(|ns| ns / parts),
+            least_ns: least.map(|[all, one, _]| (all - one) / parts),
             most_ns: None,
             added_ns: None,
             base_p50_ns: null.base_p50_ns,
             base_p99_ns: null.base_p99_ns,
-            base_least_ns: null.base_least_ns,
+            base_least_ns: least.map(|[_, _, null]| null),
             ..whole
         };
         each.compared_by(RemotingRatio::Added, ratio)

@@ -26,9 +26,9 @@ impl RemotingRow {
         (self.p50_ns, self.p99_ns) = percentiles(&slices);
         (self.base_p50_ns, self.base_p99_ns) = percentiles(&bases);
         let each: Vec<f64> = slices.iter().map(|s| s.p50).collect();
-        (self.least_ns, self.most_ns) = stats::range(&each).unzip();
-        self.base_least_ns =
-            stats::range(&bases.iter().map(|s| s.p50).collect::<Vec<_>>()).map(|r| r.0);
+        self.most_ns = stats::range(&each).map(|(_, most)| most);
+        (self.least_ns, self.base_least_ns) =
+            least(turns, [variant, base]).map(|[a, b]| (a, b)).unzip();
         self.added_ns = added(turns, variant, base);
         self.compared_by(RemotingRatio::Time, turns.over(variant, base, |s| s.p50))
     }
@@ -45,6 +45,15 @@ impl RemotingRow {
         (self.per_s, self.base_per_s) = (per_s(self.p50_ns), per_s(self.base_p50_ns));
         self.compared_by(RemotingRatio::Rate, turns.over(variant, base, |s| 1.0 / s.p50))
     }
+}
+
+/// The p50s of the turn that was disturbed least: that with the least product of them, so that a
+/// part of each counts as much as the same part of the others.
+pub fn least<const N: usize>(turns: &Turns<Slice>, variants: [usize; N]) -> Option<[f64; N]> {
+    let all: Vec<[f64; N]> =
+        turns.together(variants).into_iter().map(|t| t.map(|s| s.p50)).collect();
+    let product = |turn: &[f64; N]| turn.iter().map(|ns| ns.max(1e-3).ln()).sum::<f64>();
+    all.into_iter().min_by(|a, b| product(a).total_cmp(&product(b)))
 }
 
 /// The differences of pairs: undisturbed ones if there are any.

@@ -47,14 +47,15 @@ pub struct RemotingRow {
     pub p50_ns: Option<f64>,
     /// Its p99, ns.
     pub p99_ns: Option<f64>,
-    /// The least p50 of a slice, ns: what a busy machine disturbs least.
+    /// The p50 of a slice in the turn that was disturbed least: that with the least times, ns.
     pub least_ns: Option<f64>,
-    /// The most, ns.
+    /// The most p50 of a slice, ns.
     pub most_ns: Option<f64>,
     /// What it is compared with: "native", "null call" or "bare doorbell".
     pub base: String,
     pub base_p50_ns: Option<f64>,
     pub base_p99_ns: Option<f64>,
+    /// Of the same turn, ns.
     pub base_least_ns: Option<f64>,
     pub ratio_of: RemotingRatio,
     /// In the slices beside each other, at the median of undisturbed pairs; null if more than half
@@ -63,7 +64,7 @@ pub struct RemotingRow {
     /// The ends of the interval that holds it in 95 of 100 runs; null without 6 undisturbed pairs.
     pub ratio_low: Option<f64>,
     pub ratio_high: Option<f64>,
-    /// The same of the least slices; it has no interval and settles nothing.
+    /// The same of that one turn; it has no interval and settles nothing.
     pub least_ratio: Option<f64>,
     /// Pairs of slices, and those of them that were dropped because the kernel counted a disturbance.
     pub pairs: u32,

@@ -15,7 +15,7 @@ pub fn remoting(report: &RemotingReport) -> String {
     for &experiment in RemotingExperiment::ALL {
         text += &table(report, experiment);
     }
-    text += "\nleast: the p50 of the slice with the least of it, which other programs disturbed least. \
+    text += "\nleast: the p50s of the turn with the least times, which other programs disturbed least. \
              Targets are held against the ratio with its interval.\n";
     text += &report.published.lines();
     text += &format!("\n{}", checks(&targets::remoting(report)));

@@ -87,14 +87,14 @@ fn waiting(program: &Path, job: &RemotingJob, repeats: u32) -> Result<Vec<Remoti
             |f: fn(&RemotingRow) -> Option<f64>| rows.iter().filter_map(f).collect::<Vec<_>>();
         let (p50, base) = (figures(|r| r.p50_ns), figures(|r| r.base_p50_ns));
         let first = rows.first()?.clone();
-        let (least_ns, most_ns) = stats::range(&p50).unzip();
+        let least = p50.iter().zip(&base).min_by(|a, b| (a.0 * a.1).total_cmp(&(b.0 * b.1)));
         let row = RemotingRow {
             p50_ns: stats::median(&p50),
             p99_ns: stats::median(&figures(|r| r.p99_ns)),
-            least_ns,
-            most_ns,
+            least_ns: least.map(|(ns, _)| *ns),
+            most_ns: stats::range(&p50).map(|(_, most)| most),
             base_p50_ns: stats::median(&base),
-            base_least_ns: stats::range(&base).map(|(least, _)| least),
+            base_least_ns: least.map(|(_, ns)| *ns),
             base_p99_ns: stats::median(&figures(|r| r.base_p99_ns)),
             ..first
         };
