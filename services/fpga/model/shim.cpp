@@ -46,10 +46,17 @@ static_assert(sizeof(vfun_fpga_inputs) == 16 && sizeof(vfun_fpga_outputs) == 12,
 
 namespace {
 
+// One for each processor are made unless it says otherwise, and our model uses none:
+// a service may have few threads.
+VerilatedContext* alone(VerilatedContext& context) {
+    context.threads(1);
+    return &context;
+}
+
 struct Model {
     VerilatedContext context;
     Vvfun_fpga top;
-    Model() : top(&context, "vfun_fpga") {}
+    Model() : top(alone(context), "vfun_fpga") {}
 
     // Cleared memory: vfun_fpga_state writes Verilator's structs with the gaps
     // between their fields, which would else tell two models apart.

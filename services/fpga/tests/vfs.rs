@@ -16,6 +16,21 @@ fn device() -> Arc<Device> {
     Device::new(0).expect("the simulated device")
 }
 
+/// A simulation's threads would have the name of the thread that makes it.
+#[test]
+fn a_device_has_no_threads_of_its_own() {
+    let made = std::thread::Builder::new().name("makes-a-device".into()).spawn(|| {
+        let device = device();
+        let tasks = std::fs::read_dir("/proc/self/task").expect("Linux shows threads");
+        let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+        let names = tasks.flatten().filter_map(|task| name(task).ok());
+        let count = names.filter(|name| name == "makes-a-device\n").count();
+        drop(device);
+        count
+    });
+    assert_eq!(made.expect("a thread").join().expect("it ends"), 1);
+}
+
 /// All that a VF's client can read.
 fn seen(vf: &mut SimulatedVf) -> Vec<(u32, u32)> {
     (0..4096).step_by(4).filter_map(|r| Some((r, vf.read(r).ok()?))).collect()

@@ -70,6 +70,13 @@ void store(uint8_t* to, const uint32_t* from, uint64_t strobe) {
     }
 }
 
+// One for each processor are made unless it says otherwise, and our model uses none:
+// a service may have few threads.
+VerilatedContext* alone(VerilatedContext& context) {
+    context.threads(1);
+    return &context;
+}
+
 // The engine, and what its master sees: memories that answer in order, at once
 // or, for tests, after pauses.
 class Model {
@@ -170,7 +177,7 @@ public:
     Vvfun_dma top;
     uint64_t violations = 0;
 
-    Model(uint16_t node, uint8_t fault) : top(&context, "vfun_dma") {
+    Model(uint16_t node, uint8_t fault) : top(alone(context), "vfun_dma") {
         top.node = node;
         top.fault = fault & 3;
         top.s_axi_wstrb = 15;

@@ -77,6 +77,11 @@ fn a_pool_of_the_programs_own() {
 }
 
 #[test]
+fn a_context_has_one_thread() {
+    succeeds("tests/c/contexts.c", &[]);
+}
+
+#[test]
 fn many_threads() {
     succeeds("tests/c/threads.c", &[]);
 }
