@@ -8,7 +8,7 @@ use std::time::Duration;
 pub const PORT: u16 = 5300;
 /// Questions a second, as many as sockperf sends, and how many may wait for an answer.
 ///
-/// With one at a time, dnsperf 2.10 (and later) stands still for 100 ms after some answers: its
+/// With one at a time, dnsperf 2.10 stands still for 100 ms after some answers: its
 /// thread that receives wakes the one that sends before it counts the answer. By one path that
 /// was after most answers and by another after none, so one was asked after a sleep and the
 /// other not. The number that may wait is so large that it never waits for one.
