@@ -339,13 +339,11 @@ fn failed(transfer: Object<'_>) -> i32 {
 pub unsafe fn gdma_transfer_release(transfer: *mut gdma_transfer) -> Result<i32, Failure> {
     let (object, link) = REMOTE.object(transfer.addr(), kinds::TRANSFER)?;
     if object.kept(ENDED) != 0 && object.kept(FAILED) == 0 {
-        let name = object.name();
-        // First: of two threads that free it, one finds it gone.
-        if !REMOTE.objects.forget(object) {
-            return Err(Failure::Object);
-        }
-        link.post(calls::GDMA_TRANSFER_RELEASE, false, |w| w.name(name))?;
-        return Ok(OK);
+        // First: once its place is free, another thread may give the place to a new object, whose
+        // call must come behind this one.
+        link.post(calls::GDMA_TRANSFER_RELEASE, false, |w| w.name(object.name()))?;
+        // Of two threads that free it, one finds it gone, and so does its call on the host.
+        return if REMOTE.objects.forget(object) { Ok(OK) } else { Err(Failure::Object) };
     }
     let asked =
         link.call(calls::GDMA_TRANSFER_RELEASE, |w| w.name(object.name()), |r| Ok(r.i32()?));
