@@ -45,15 +45,35 @@ fn wait() -> WaitPolicy {
     }
 }
 
-fn try_connect(api: &Description) -> Result<(Session, Function), Error> {
-    let mut options = ConnectOptions::new(program()).wait(wait());
-    if let Ok(client) = std::env::var(CLIENT) {
-        options = options.client(client);
+fn session(wait: WaitPolicy) -> Result<Session, Error> {
+    let options = ConnectOptions::new(program()).wait(wait);
+    match std::env::var(CLIENT) {
+        Ok(client) => options.client(client).connect(),
+        Err(_) => options.connect(),
     }
-    let session = options.connect()?;
-    let wish = FunctionRequest::new(api.name).cell_bytes(api.cell_bytes).depth(api.depth);
-    let function = session.negotiate(&wish)?.activate()?;
+}
+
+fn try_connect(api: &Description) -> Result<(Session, Function), Error> {
+    let session = session(wait())?;
+    let function = channel(&session, api, api.depth)?;
     Ok((session, function))
+}
+
+/// A channel for events, whose thread sleeps for as long as nothing happens. Where calls spin it
+/// needs a session of its own: how a session waits holds for all of it.
+pub(crate) fn channel_of_events(
+    of_calls: &Session,
+    api: &Description,
+) -> Result<(Option<Session>, Function), Error> {
+    let own = (wait() == WaitPolicy::spin()).then(|| session(WaitPolicy::hybrid())).transpose()?;
+    let function = channel(own.as_ref().unwrap_or(of_calls), api, 1)?;
+    Ok((own, function))
+}
+
+/// A channel to the API's service.
+fn channel(session: &Session, api: &Description, depth: u16) -> Result<Function, Error> {
+    let wish = FunctionRequest::new(api.name).cell_bytes(api.cell_bytes).depth(depth);
+    session.negotiate(&wish)?.activate()
 }
 
 /// Connects, or says once on standard error why not.

@@ -1,10 +1,9 @@
 //! Hears what the host tells by itself, on a thread of its own: callbacks.
 
 use crate::failure::Failure;
-use crate::link::Link;
+use crate::link::{Ear, Link};
 use std::cell::Cell;
-use std::time::Duration;
-use vfun_remoting::{AnswerHead, Reader, Records, numbers};
+use vfun_remoting::{Reader, Records, numbers};
 
 /// What an API does with what is heard. Both run on the thread of events, which makes the
 /// program's callbacks.
@@ -16,9 +15,6 @@ pub struct Handlers {
     /// made now.
     pub lost: fn(&'static Link),
 }
-
-/// How long the thread waits at a time for a cell.
-const CELL_PAUSE: Duration = Duration::from_micros(50);
 
 thread_local! {
     static HEARS: Cell<bool> = const { Cell::new(false) };
@@ -33,17 +29,20 @@ pub fn in_callback() -> bool {
 /// the other.
 pub(crate) fn begin(link: &'static Link, handlers: Handlers) -> bool {
     let thread = std::thread::Builder::new().name("vfun-events".into());
-    let begun = thread.spawn(move || hear(link, handlers));
+    let Ok(ear) = link.ear() else {
+        eprintln!("VirtFun: no channel for callbacks: the host grants no second one");
+        return false;
+    };
+    let begun = thread.spawn(move || hear(link, handlers, ear));
     if let Err(why) = &begun {
         eprintln!("VirtFun: no thread for callbacks: {why}");
     }
     begun.is_ok()
 }
 
-fn hear(link: &'static Link, handlers: Handlers) {
+fn hear(link: &'static Link, handlers: Handlers, mut ear: Ear) {
     HEARS.set(true);
-    let mut answer = vec![];
-    while link.is_alive() && next(link, handlers, &mut answer).is_ok() {}
+    while link.is_alive() && next(link, handlers, &mut ear).is_ok() {}
     // Also where no other call would notice: who waits for a callback looks here.
     link.lose();
     (handlers.lost)(link);
@@ -53,22 +52,9 @@ fn hear(link: &'static Link, handlers: Handlers) {
 
 /// Waits for events and handles them. An error is the end of the connection: every refusal is one,
 /// because this is the only open call of its kind.
-fn next(link: &'static Link, handlers: Handlers, answer: &mut Vec<u8>) -> Result<(), Failure> {
-    let call = match link.open_call(numbers::EVENTS, |_| ()) {
-        // Other threads' calls hold all cells.
-        Err(Failure::Limit) => {
-            std::thread::sleep(CELL_PAUSE);
-            return Ok(());
-        }
-        call => call?,
-    };
-    answer.clear();
-    call.append_to(answer).map_err(|e| Failure::from(&e))?;
-    let (head, body) = AnswerHead::split(answer)?;
-    if let Some(refusal) = head.refusal {
-        return Err(refusal.into());
-    }
-    for record in Records::new(body).flatten() {
+fn next(link: &'static Link, handlers: Handlers, ear: &mut Ear) -> Result<(), Failure> {
+    let events = ear.ask(numbers::EVENTS, |_| ())?.rest().to_vec();
+    for record in Records::new(&events).flatten() {
         (handlers.event)(link, record.call, Reader::new(record.body));
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! One connection to the service of an API.
 
-use crate::connect::{Description, connect};
+use crate::connect::{Description, channel_of_events, connect};
 use crate::events::{self, Handlers};
 use crate::failure::Failure;
 use crate::known::Known;
@@ -15,7 +15,10 @@ use vfun_window::Process;
 /// A connection. It can be lost; its session is closed then, as soon as the program has no memory
 /// of it, so that a service that dies often does not use up the sessions of its client.
 pub struct Link {
+    api: Description,
     pub(crate) function: Function,
+    /// What the host knows this connection by.
+    token: [u64; 2],
     /// Kept open as long as the function: until the connection is lost and nothing is lent.
     session: Mutex<Option<Session>>,
     /// Buffers that the program has of it.
@@ -41,6 +44,34 @@ thread_local! {
     static BYTES: RefCell<(Vec<u8>, Vec<u8>)> = const { RefCell::new((Vec::new(), Vec::new())) };
 }
 
+/// The channel of a connection's events.
+pub(crate) struct Ear {
+    function: Function,
+    /// If it is in one of its own.
+    _session: Option<Session>,
+    answer: Vec<u8>,
+}
+
+impl Ear {
+    /// Makes a call, which may wait for ever. The body of its answer.
+    pub fn ask(
+        &mut self,
+        number: u16,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Reader<'_>, Failure> {
+        let mut call = Vec::with_capacity(HEAD_BYTES + 16);
+        write(&mut Writer::call(&mut call, CallHead { sequence: 0, call: number }));
+        let answer = &mut self.answer;
+        let done = self.function.call_with(&call, |results| copy(results, answer));
+        done.and_then(|copied| copied).map_err(|e| Failure::from(&e))?;
+        let (head, body) = AnswerHead::split(&self.answer)?;
+        match head.refusal {
+            Some(refusal) => Err(refusal.into()),
+            None => Ok(Reader::new(body)),
+        }
+    }
+}
+
 /// The body of an answer.
 pub type Answer<'a> = Reader<'a>;
 
@@ -53,8 +84,10 @@ fn copy(results: Results<'_>, to: &mut Vec<u8>) -> Result<(), Error> {
 impl Link {
     pub(crate) fn open(api: &Description, number: u32) -> Result<Link, Failure> {
         let (session, function) = connect(api)?;
-        let link = Link {
+        let mut link = Link {
+            api: *api,
             function,
+            token: [0; 2],
             session: Mutex::new(Some(session)),
             lent: AtomicU32::new(0),
             number,
@@ -68,8 +101,21 @@ impl Link {
             known: Known::default(),
             next: OnceLock::new(),
         };
-        link.direct(numbers::HELLO, |w| w.u64(api.fingerprint), |r| Ok(r.u64()?))?;
+        let hello = |r: &mut Answer<'_>| Ok((r.u64()?, [r.u64()?, r.u64()?]));
+        link.token = link.direct(numbers::HELLO, |w| w.u64(api.fingerprint), hello)?.1;
         Ok(link)
+    }
+
+    /// A channel of its own for events: a thread that sleeps in the other one would make each
+    /// answer there ring.
+    pub(crate) fn ear(&self) -> Result<Ear, Failure> {
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = session.as_ref().ok_or(Failure::Lost)?;
+        let opened = channel_of_events(session, &self.api).map_err(|_| Failure::Limit)?;
+        let mut ear = Ear { function: opened.1, _session: opened.0, answer: vec![] };
+        ear.ask(numbers::HELLO, |w| w.u64(self.api.fingerprint))?;
+        ear.ask(numbers::LISTEN, |w| self.token.into_iter().for_each(|half| w.u64(half)))?;
+        Ok(ear)
     }
 
     /// Whether it can still be used: not lost, and of this process.

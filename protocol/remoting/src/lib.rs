@@ -48,6 +48,9 @@ pub mod numbers {
     pub const DETACH: u16 = 5;
     /// Asks whether the buffer of an [`ATTACH`] was taken.
     pub const ATTACHED: u16 = 6;
+    /// Says that this channel hears the events of a connection, by the token that its [`HELLO`] was
+    /// answered with.
+    pub const LISTEN: u16 = 7;
     /// The first number of an API's own functions.
     pub const FIRST: u16 = 16;
 }

@@ -17,6 +17,7 @@ pub mod fuzz;
 mod objects;
 mod order;
 mod remoted;
+mod tokens;
 #[cfg(feature = "trial")]
 pub mod trial;
 

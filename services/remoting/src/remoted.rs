@@ -3,7 +3,10 @@
 use crate::attached::Memory;
 use crate::backend::{Backend, Returned};
 use crate::connection::{Connection, only};
+use crate::events::Events;
 use crate::order::{Early, Order, Turn};
+use crate::tokens::{self, Token};
+use std::sync::Arc;
 use vfun_remoting::{AnswerHead, CallHead, Reader, Records, Refusal, Writer, numbers};
 use vfun_sdk::{Args, Config, Driver, DriverError, Out};
 
@@ -13,6 +16,10 @@ pub struct Remoted<B: Backend> {
     order: Order,
     /// The two halves have compared their descriptions.
     greeted: bool,
+    /// By which a channel of events is known to belong to this connection.
+    token: Option<Token>,
+    /// The events of the connection that this channel listens to, if it is not its own.
+    hears: Option<Arc<Events>>,
     call: Vec<u8>,
     answer: Vec<u8>,
     scratch: Vec<u8>,
@@ -51,6 +58,8 @@ impl<B: Backend> Remoted<B> {
             connection: Connection::over(backend),
             order: Order::default(),
             greeted: false,
+            token: None,
+            hears: None,
             call: vec![],
             answer: vec![],
             scratch: vec![],
@@ -82,7 +91,10 @@ impl<B: Backend> Remoted<B> {
         if !self.greeted && head.call != numbers::HELLO {
             return Ok(self.refuse(Refusal::Fresh));
         }
-        let own = matches!(head.call, numbers::HELLO | numbers::EVENTS | numbers::ATTACH);
+        let own = matches!(
+            head.call,
+            numbers::HELLO | numbers::LISTEN | numbers::EVENTS | numbers::ATTACH
+        );
         match self.order.turn(head.sequence) {
             // These hold a cell of their own and stand in no order.
             _ if own && head.sequence != 0 => return Ok(self.refuse(Refusal::Malformed)),
@@ -96,6 +108,7 @@ impl<B: Backend> Remoted<B> {
         }
         let then = match head.call {
             numbers::HELLO => self.hello(body),
+            numbers::LISTEN => self.listen(body),
             numbers::EVENTS => self.wait_for_events(out)?,
             numbers::ATTACH => self.attach(body, out)?,
             _ => self.make(head.call, body),
@@ -130,7 +143,11 @@ impl<B: Backend> Remoted<B> {
         match (args.u64(), args.end()) {
             (Ok(theirs), Ok(())) if theirs == B::DESCRIPTION => {
                 self.greeted = true;
-                Writer::answer(&mut self.answer).u64(B::DESCRIPTION);
+                let token =
+                    *self.token.get_or_insert_with(|| tokens::make(&self.connection.events));
+                let mut reply = Writer::answer(&mut self.answer);
+                reply.u64(B::DESCRIPTION);
+                token.into_iter().for_each(|half| reply.u64(half));
                 Then::Answer
             }
             (Ok(_), Ok(())) => self.refuse(Refusal::Different),
@@ -139,10 +156,26 @@ impl<B: Backend> Remoted<B> {
     }
 
     fn wait_for_events(&mut self, out: &mut Out<'_>) -> Result<Then, DriverError> {
-        match self.connection.events.wait(out.on_event()?) {
+        let events = self.hears.as_ref().unwrap_or(&self.connection.events);
+        match events.wait(out.on_event()?) {
             Ok(()) => Ok(Then::Open),
             // The handle was dropped, which answers the call with an error.
             Err(_) => Ok(Then::Open),
+        }
+    }
+
+    fn listen(&mut self, body: &[u8]) -> Then {
+        let mut args = Reader::new(body);
+        let (Ok(a), Ok(b), Ok(())) = (args.u64(), args.u64(), args.end()) else {
+            return self.refuse(Refusal::Malformed);
+        };
+        match tokens::find([a, b]) {
+            Some(events) => {
+                self.hears = Some(events);
+                Writer::answer(&mut self.answer);
+                Then::Answer
+            }
+            None => self.refuse(Refusal::Object),
         }
     }
 
@@ -203,5 +236,13 @@ impl<B: Backend> Remoted<B> {
         }
         reply.set_head(head);
         Then::Answer
+    }
+}
+
+impl<B: Backend> Drop for Remoted<B> {
+    fn drop(&mut self) {
+        if let Some(token) = self.token {
+            tokens::forget(token);
+        }
     }
 }
