@@ -13,7 +13,7 @@ use vfun::{Function, FunctionRequest, Session};
 
 /// Times of a slice.
 const CALLS: Effort = Effort { most: 20_000, time: SLICE };
-/// Calls before those that count: everybody is awake.
+/// Calls that are not counted: after them both sides are awake.
 const WARM: Effort = Effort { most: 500, time: std::time::Duration::from_millis(1) };
 /// Answers of the guest's own that are timed together: one takes a few ns.
 const TOGETHER: u32 = 256;
@@ -82,7 +82,7 @@ fn crossings(side: &Side, mut f: impl FnMut() -> Result<()>) -> Result<Option<f6
     Ok(Some((after - before) as f64 / f64::from(CALLS)))
 }
 
-/// Answers that never change, and those that the guest's library knows anyway.
+/// Answers that the guest's library keeps, and answers that it makes by itself.
 pub fn answers(bed: &Bed) -> Result<Vec<RemotingRow>> {
     type Ask = fn(&Side) -> Result<()>;
     let node: Ask = |side| Ok(side.api.node_id(side.near).map(|_| ())?);

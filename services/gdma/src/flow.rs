@@ -1,6 +1,6 @@
-//! Transfers through the engine: handed to it, clocked, and noted when they
-//! end. The context's thread does it, or a caller that asks how far a transfer
-//! is and so has nothing better to do: whoever holds the flow.
+//! Transfers through the engine: they are given to it, it is clocked, and their
+//! ends are noted. The thread that holds the lock of the flow does this: the context's
+//! own, or a caller's that asks how far a transfer is.
 
 use crate::context::{Shared, lock};
 use crate::engine::{BusError, Completion, Engine};

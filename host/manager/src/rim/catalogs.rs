@@ -23,9 +23,12 @@ pub(super) fn function(
     }
 }
 
-/// The folder in which a manifest lies.
+/// The folder in which a manifest lies, if its path says so from the root on.
 pub(super) fn beside(file: &Path) -> &Path {
-    file.parent().unwrap_or(Path::new("/"))
+    // A caller may give a bare name. The manager's own folder is beside no manifest: a service
+    // would not find there what the manager finds.
+    let folder = file.parent().filter(|folder| folder.is_absolute());
+    folder.unwrap_or(Path::new("/"))
 }
 
 impl Daemon {
@@ -111,4 +114,17 @@ pub(super) fn manifests(dir: &Path) -> Vec<PathBuf> {
         .collect();
     found.sort();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_never_looked_for_where_the_manager_was_started() {
+        assert_eq!(beside(Path::new("/etc/f/function.toml")), Path::new("/etc/f"));
+        for bare in ["function.toml", "f/function.toml", ""] {
+            assert_eq!(beside(Path::new(bare)), Path::new("/"), "{bare}");
+        }
+    }
 }
