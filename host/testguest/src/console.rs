@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::limits;
 
-const PANIC: &[u8] = b"Kernel panic - not syncing";
+const PANIC: &str = "Kernel panic - not syncing";
 
 #[derive(Default)]
 struct Text {
@@ -42,7 +42,7 @@ impl Console {
         let seen = text.bytes.len();
         text.bytes.extend_from_slice(new);
         let from = seen.saturating_sub(PANIC.len());
-        text.panicked |= text.bytes[from..].windows(PANIC.len()).any(|w| w == PANIC);
+        text.panicked |= text.bytes[from..].windows(PANIC.len()).any(|w| w == PANIC.as_bytes());
         if text.bytes.len() > limits::MAX_CONSOLE_BYTES {
             // Half at once, so that the cost of moving the rest stays small.
             text.bytes.drain(..limits::MAX_CONSOLE_BYTES / 2);
@@ -57,15 +57,19 @@ impl Console {
         format!("{mark}{}", String::from_utf8_lossy(&text.bytes).replace('\r', ""))
     }
 
-    /// The last lines, for the end of an error.
+    /// The last lines, for the end of an error. After a panic: the lines from it on, because
+    /// the stack that the kernel prints then can be longer than what is shown.
     pub fn tail(&self) -> String {
         let text = self.text();
-        let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+        let mut lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
         if lines.is_empty() {
             return "It printed nothing on its console".into();
         }
-        let from = lines.len().saturating_sub(limits::TAIL_LINES);
-        format!("The last lines of its console:\n{}", lines[from..].join("\n"))
+        let last = lines.len().saturating_sub(limits::TAIL_LINES);
+        let panic = lines.iter().rposition(|l| l.contains(PANIC)).filter(|_| self.panicked());
+        lines.drain(..panic.map_or(last, |panic| panic.min(last)));
+        lines.truncate(limits::TAIL_LINES);
+        format!("The last lines of its console:\n{}", lines.join("\n"))
     }
 
     pub fn is_silent(&self) -> bool {
@@ -116,8 +120,12 @@ mod tests {
         console.add(b"syncing: why\r\n");
         assert!(console.panicked());
         assert!(console.tail().ends_with("x\nKernel panic - not syncing: why"));
+        console.add("a line of the stack\n".repeat(limits::TAIL_LINES).as_bytes());
+        assert!(console.tail().contains("Kernel panic - not syncing: why"));
+        assert_eq!(console.tail().lines().count(), 1 + limits::TAIL_LINES);
         console.forgive();
         console.add(b"fine\n");
+        assert!(console.tail().ends_with("a line of the stack\nfine"));
         assert!(!console.panicked());
     }
 
