@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use vfun_remoting_host::{Context, Name, Reader, Refusal, Returned, Writer};
 
 /// Stands for the whole description: the guest's half must have the same.
-pub const FINGERPRINT: u64 = 0x168698a033a0735;
+pub const FINGERPRINT: u64 = 0xf6051e8ced81819c;
 
 /// What a function answers if it did what was asked.
 pub const OK: i32 = 0;
@@ -357,48 +357,6 @@ fn gdma_buffer_free(
     Ok(Returned::Fine)
 }
 
-fn gdma_transfer_query(
-    native: &Native,
-    cx: &mut Context<'_>,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<Returned, Refusal> {
-    let transfer_name = args.name()?;
-    let transfer = cx.objects.find(transfer_name, kinds::TRANSFER)?;
-    args.end()?;
-    let mut progress = gdma_progress { status: 0, reserved: 0, moved: 0, cycles: 0 };
-    // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
-    let returned = unsafe {
-        (native.gdma_transfer_query)(std::ptr::with_exposed_provenance_mut(transfer), &mut progress)
-    };
-    reply.i32(returned);
-    if returned != OK {
-        return Ok(Returned::Failure(returned as u32));
-    }
-    write_gdma_progress(reply, &progress);
-    Ok(Returned::Fine)
-}
-
-fn gdma_transfer_release(
-    native: &Native,
-    cx: &mut Context<'_>,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<Returned, Refusal> {
-    let transfer_name = args.name()?;
-    let transfer = cx.objects.check_owned(transfer_name, kinds::TRANSFER)?;
-    args.end()?;
-    // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
-    let returned =
-        unsafe { (native.gdma_transfer_release)(std::ptr::with_exposed_provenance_mut(transfer)) };
-    reply.i32(returned);
-    if returned != OK {
-        return Ok(Returned::Failure(returned as u32));
-    }
-    cx.objects.remove(transfer_name);
-    Ok(Returned::Fine)
-}
-
 /// Makes one call, by its number.
 pub fn dispatch(
     hand: &mut hand::State,
@@ -419,20 +377,20 @@ pub fn dispatch(
         calls::GDMA_BUFFER_ALLOC => hand::gdma_buffer_alloc(hand, native, cx, args, reply),
         calls::GDMA_BUFFER_FREE => gdma_buffer_free(native, cx, args, reply),
         calls::GDMA_TRANSFER_START => hand::gdma_transfer_start(hand, native, cx, args, reply),
-        calls::GDMA_TRANSFER_QUERY => gdma_transfer_query(native, cx, args, reply),
-        calls::GDMA_TRANSFER_RELEASE => gdma_transfer_release(native, cx, args, reply),
+        calls::GDMA_TRANSFER_QUERY => hand::gdma_transfer_query(hand, native, cx, args, reply),
+        calls::GDMA_TRANSFER_RELEASE => hand::gdma_transfer_release(hand, native, cx, args, reply),
         _ => Err(Refusal::Unknown),
     }
 }
 
-/// Frees an object whose program is gone. Objects without a function here end with their parents.
-#[allow(clippy::single_match)]
-pub fn destroy(native: &Native, kind: u16, object: usize) {
+/// Frees an object whose program is gone, and says whether the library did. Objects without a
+/// function here end with their parents.
+pub fn destroy(native: &Native, kind: u16, object: usize) -> bool {
     match kind {
         kinds::CONTEXT => {
             // SAFETY: the library made it, and nobody uses it any more.
-            let _ = unsafe { (native.gdma_exit)(std::ptr::with_exposed_provenance_mut(object)) };
+            OK == unsafe { (native.gdma_exit)(std::ptr::with_exposed_provenance_mut(object)) }
         }
-        _ => {}
+        _ => true,
     }
 }

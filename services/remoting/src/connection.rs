@@ -65,13 +65,14 @@ impl<B: Backend> Drop for Connection<B> {
     fn drop(&mut self) {
         let all = self.objects.take_all();
         let freed = catch_unwind(AssertUnwindSafe(|| {
-            all.into_iter().for_each(|(kind, native)| self.backend.destroy(kind, native));
+            // One that cannot be ended is no reason to keep the others.
+            all.into_iter().fold(true, |all, (kind, of)| self.backend.destroy(kind, of) && all)
         }));
         self.events.end();
         // Only now: the library used these until its objects were gone.
         match freed {
-            Ok(()) => self.attached.end(),
-            Err(_) => self.attached.keep_for_ever(),
+            Ok(true) => self.attached.end(),
+            Ok(false) | Err(_) => self.attached.keep_for_ever(),
         }
     }
 }
@@ -82,13 +83,17 @@ mod tests {
     use crate::{Kind, Memory, Name, Native};
     use vfun_sdk::{Config, DriverError, OpenCalls, Out};
 
-    /// A back end whose library breaks at the end.
-    struct Breaks(bool);
+    /// How a back end's library frees.
+    enum Frees {
+        All,
+        NotTheFirst(bool),
+        Breaks,
+    }
 
-    impl Backend for Breaks {
+    impl Backend for Frees {
         const DESCRIPTION: u64 = 1;
         fn open(_: &Config) -> Result<Self, DriverError> {
-            Ok(Breaks(true))
+            Ok(Frees::All)
         }
         fn dispatch(
             &mut self,
@@ -99,13 +104,17 @@ mod tests {
         ) -> Result<Returned, Refusal> {
             Ok(Returned::Fine)
         }
-        fn destroy(&mut self, _: Kind, _: Native) {
-            assert!(!self.0, "a library that breaks");
+        fn destroy(&mut self, _: Kind, _: Native) -> bool {
+            match self {
+                Frees::All => true,
+                Frees::NotTheFirst(refused) => std::mem::replace(refused, true),
+                Frees::Breaks => panic!("a library that breaks"),
+            }
         }
     }
 
-    /// Whether a lent buffer is let go of when a connection with an object ends.
-    fn lets_go(backend: Breaks) -> bool {
+    /// Whether a lent buffer is let go of when a connection with two objects ends.
+    fn lets_go(backend: Frees) -> bool {
         let calls = OpenCalls::new(|| ());
         let call = Out::private_later(&mut [0; 8], &calls).on_event().unwrap();
         let _held = calls.hold(0);
@@ -113,13 +122,15 @@ mod tests {
         let memory = Memory { start: std::ptr::null_mut(), len: 0 };
         connection.attached.insert(7, memory, call).unwrap();
         connection.objects.insert(Name::new(0, 1), 1, 1, Name::NONE);
+        connection.objects.insert(Name::new(1, 1), 1, 2, Name::NONE);
         drop(connection);
         calls.has_answers()
     }
 
     #[test]
-    fn what_a_broken_library_may_still_use_is_never_given_to_others() {
-        assert!(lets_go(Breaks(false)));
-        assert!(!lets_go(Breaks(true)));
+    fn what_a_library_may_still_use_is_never_given_to_others() {
+        assert!(lets_go(Frees::All));
+        assert!(!lets_go(Frees::NotTheFirst(false)), "it did not end one, and it ended the last");
+        assert!(!lets_go(Frees::Breaks));
     }
 }

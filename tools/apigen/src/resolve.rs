@@ -86,6 +86,12 @@ impl Resolver<'_> {
                 wrong.push(format!("function.{name}: it has no parameter {of}"));
             }
         }
+        let waits = !matches!(notes.how, How::Async | How::AsyncNow);
+        if notes.frees.is_some() && !waits {
+            wrong.push(format!(
+                "function.{name}: what it frees is gone here, whether it succeeds or not: it waits"
+            ));
+        }
         let local = notes.how == How::Local || notes.by_hand == ByHand::Both;
         let lenient = local || notes.refuse.is_some();
         let mut parameters = vec![];

@@ -253,16 +253,16 @@ fn dispatch(model: &Model) -> String {
 /// Frees what a program left behind.
 fn destroy(model: &Model) -> String {
     let mut text = String::from(
-        "/// Frees an object whose program is gone. Objects without a function here end with their parents.\n#[allow(clippy::single_match)]\npub fn destroy(native: &Native, kind: u16, object: usize) {\nmatch kind {\n",
+        "/// Frees an object whose program is gone, and says whether the library did. Objects without a\n/// function here end with their parents.\npub fn destroy(native: &Native, kind: u16, object: usize) -> bool {\nmatch kind {\n",
     );
     for k in &model.kinds {
         if let Some(end) = &k.end {
             let _ = writeln!(
                 text,
-                "kinds::{} => {{\n// SAFETY: the library made it, and nobody uses it any more.\nlet _ = unsafe {{ (native.{end})(std::ptr::with_exposed_provenance_mut(object)) }};\n}}",
+                "kinds::{} => {{\n// SAFETY: the library made it, and nobody uses it any more.\nOK == unsafe {{ (native.{end})(std::ptr::with_exposed_provenance_mut(object)) }}\n}}",
                 kind(&k.name)
             );
         }
     }
-    text + "_ => {}\n}\n}\n"
+    text + "_ => true,\n}\n}\n"
 }
