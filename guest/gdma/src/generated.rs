@@ -23,7 +23,7 @@ use vfun_remoting_guest::{
 /// This API in this process.
 pub static REMOTE: Remote = Remote::new(Description {
     name: "gdma",
-    fingerprint: 0x168698a033a0735,
+    fingerprint: 0xf6051e8ced81819c,
     cell_bytes: 4096,
     depth: 64,
 });

@@ -6,9 +6,10 @@ use crate::generated::{
     OK, REMOTE, calls, gdma_buffer, gdma_context, gdma_node, gdma_progress, gdma_transfer, kinds,
     read_gdma_progress,
 };
-use crate::pools;
+use crate::{pools, text};
 use std::ffi::c_void;
 use std::ptr::with_exposed_provenance_mut;
+use std::time::Duration;
 use vfun_remoting_guest::{Failure, Handlers, Kind, Lent, Link, Object, Reader, in_callback, out};
 
 /// Statuses of the header that this file makes by itself.
@@ -23,29 +24,14 @@ const BYTES: usize = 1;
 /// The offset of a buffer on another node.
 const REMOTE_NODE: u64 = u64::MAX;
 
-/// What a transfer's object keeps: how one ended that the host never began (0: it was begun), and
-/// whether it is known to have ended.
-const FAILED: usize = 0;
-const ENDED: usize = 1;
+/// What a transfer's object keeps: whether it is known to have ended.
+const ENDED: usize = 0;
 
 /// The event that tells of a transfer's end.
 const DONE_EVENT: u16 = 34;
 
 pub unsafe fn gdma_status_text(status: i32) -> *const i8 {
-    let text = match status {
-        OK => c"done",
-        BUSY => c"not finished yet, or still in use",
-        -1 => c"a handle or an argument is wrong",
-        -2 => c"the node's pool has no room for the buffer in one piece",
-        -3 => c"more, or larger, than gdma_device_info says",
-        ERR_NODE => c"there is no such node, or neither end is on the local node",
-        ERR_RANGE => c"beyond the end of a buffer, or the two ends overlap",
-        -6 => c"the engine reported an error",
-        -7 => c"the engine or its service is gone, or no host offers it",
-        -8 => c"this library does not have it",
-        _ => c"unknown status",
-    };
-    text.as_ptr()
+    text::text(status).as_ptr()
 }
 
 /// What is done with the host's events.
@@ -95,8 +81,7 @@ pub unsafe fn gdma_exit(context: *mut gdma_context) -> Result<i32, Failure> {
     callbacks::wait_for_all(object.pointer(), known_by);
     match REMOTE.object(context.addr(), kinds::CONTEXT) {
         Ok((object, link)) => {
-            let returned =
-                link.call(calls::GDMA_EXIT, |w| w.name(object.name()), |r| Ok(r.i32()?))?;
+            let returned = exit_on_host(object, link)?;
             if returned != OK {
                 object.keep(pools::CLOSES, 0);
                 return Ok(returned);
@@ -112,6 +97,20 @@ pub unsafe fn gdma_exit(context: *mut gdma_context) -> Result<i32, Failure> {
     REMOTE.objects.forget(object);
     pools::take(name);
     Ok(OK)
+}
+
+/// Ends a context on the host, where transfers may be under way of which no function tells. The host
+/// does not wait for them, so that other calls of the program go on: it is asked again.
+fn exit_on_host(context: Object<'_>, link: &Link) -> Result<i32, Failure> {
+    let mut pause = Duration::from_micros(50);
+    loop {
+        let returned = link.call(calls::GDMA_EXIT, |w| w.name(context.name()), |r| Ok(r.i32()?))?;
+        if returned != BUSY {
+            return Ok(returned);
+        }
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(1));
+    }
 }
 
 pub unsafe fn gdma_buffer_alloc(
@@ -275,15 +274,12 @@ pub unsafe fn gdma_transfer_start(
 
 /// An event of the host: a transfer has ended, or was never begun.
 fn heard(link: &'static Link, event: u16, mut args: Reader<'_>) {
-    let (Ok(name), Ok(status), Ok(begun)) = (args.name(), args.i32(), args.bool()) else { return };
+    let (Ok(name), Ok(status)) = (args.name(), args.i32()) else { return };
     if event != DONE_EVENT {
         return;
     }
     // The program may have released it before.
     if let Ok(transfer) = REMOTE.objects.named(name, kinds::TRANSFER) {
-        if !begun {
-            transfer.keep(FAILED, status as i64 as u64);
-        }
         transfer.keep(ENDED, 1);
     }
     callbacks::ended(link, name, status);
@@ -304,12 +300,9 @@ pub unsafe fn gdma_transfer_query(
             failed => Ok(Err(failed)),
         },
     );
-    let known = match asked {
-        Ok(Ok(known)) => known,
-        Ok(Err(status)) => return Ok(status),
-        // The host did not begin it. The event that says why comes before or after this answer.
-        Err(Failure::Object) => gdma_progress { status: failed(object), ..NOTHING },
-        Err(failure) => return Err(failure),
+    let known = match asked? {
+        Ok(known) => known,
+        Err(status) => return Ok(status),
     };
     if known.status != BUSY {
         object.keep(ENDED, 1);
@@ -318,39 +311,21 @@ pub unsafe fn gdma_transfer_query(
     Ok(OK)
 }
 
-/// Of a transfer that was not begun.
-const NOTHING: gdma_progress = gdma_progress { status: 0, reserved: 0, moved: 0, cycles: 0 };
-
-/// Why a transfer was not begun.
-fn failed(transfer: Object<'_>) -> i32 {
-    const ERR_DEVICE: i32 = -6;
-    let patience = std::time::Instant::now() + std::time::Duration::from_secs(1);
-    while transfer.kept(FAILED) == 0 && std::time::Instant::now() < patience {
-        std::thread::sleep(std::time::Duration::from_micros(100));
-    }
-    match transfer.kept(FAILED) as i64 as i32 {
-        0 => ERR_DEVICE,
-        status => status,
-    }
-}
-
-/// Frees a transfer, also one that the host never began. Of one that has ended the host cannot
-/// refuse it, so that nobody waits for its answer: it goes with the next call.
+/// Frees a transfer. Of one that has ended the host cannot refuse it, so that nobody waits for its
+/// answer: it goes with the next call.
 pub unsafe fn gdma_transfer_release(transfer: *mut gdma_transfer) -> Result<i32, Failure> {
     let (object, link) = REMOTE.object(transfer.addr(), kinds::TRANSFER)?;
-    if object.kept(ENDED) != 0 && object.kept(FAILED) == 0 {
+    if object.kept(ENDED) != 0 {
         // First: once its place is free, another thread may give the place to a new object, whose
         // call must come behind this one.
         link.post(calls::GDMA_TRANSFER_RELEASE, false, |w| w.name(object.name()))?;
         // Of two threads that free it, one finds it gone, and so does its call on the host.
         return if REMOTE.objects.forget(object) { Ok(OK) } else { Err(Failure::Object) };
     }
-    let asked =
-        link.call(calls::GDMA_TRANSFER_RELEASE, |w| w.name(object.name()), |r| Ok(r.i32()?));
-    match asked {
-        Ok(OK) | Err(Failure::Object) => {}
-        other => return other,
+    let returned =
+        link.call(calls::GDMA_TRANSFER_RELEASE, |w| w.name(object.name()), |r| Ok(r.i32()?))?;
+    if returned == OK {
+        REMOTE.objects.forget(object);
     }
-    REMOTE.objects.forget(object);
-    Ok(OK)
+    Ok(returned)
 }

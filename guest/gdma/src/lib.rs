@@ -7,5 +7,7 @@ mod counts;
 mod generated;
 mod hand;
 mod pools;
+#[path = "../../../protocol/remoting/apis/gdma.rs"]
+mod text;
 
 pub use generated::*;

@@ -156,7 +156,10 @@ impl Item for u64 {
         count: usize,
         mut put: impl FnMut(usize, u64),
     ) -> Result<(), Failure> {
-        (0..count).try_for_each(|at| Ok(put(at, r.u64()?)))
+        (0..count).try_for_each(|at| {
+            put(at, r.u64()?);
+            Ok(())
+        })
     }
 }
 

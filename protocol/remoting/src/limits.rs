@@ -11,10 +11,7 @@ pub const RECORDS_MAX: usize = 4096;
 /// cost of a crossing is a small part of the records' own by then.
 pub const BATCH_BYTES: usize = 4096;
 
-/// Most events in one answer, so that it fits the smallest data space.
-pub const EVENTS_MAX: usize = 32;
-
-/// Longest body of an event, bytes.
+/// Longest body of an event, bytes. With both heads it is 80: cells for events have as many.
 pub const EVENT_BYTES: usize = 64;
 
 /// Most structs in one array that a call takes or fills, such as attributes of a template. An

@@ -117,7 +117,7 @@ int gdma_init(uint32_t version, gdma_context **context);
 /*
  * Waits until the transfers under way have ended and their functions have been
  * called; then gives back everything: no buffer's memory may be touched any
- * more. GDMA_BUSY if a transfer's function calls it.
+ * more. GDMA_BUSY if a transfer's function calls it, of any context.
  */
 int gdma_exit(gdma_context *context);
 

@@ -72,7 +72,6 @@ impl Shared {
 pub struct Context {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    worker: std::thread::ThreadId,
 }
 
 impl Context {
@@ -107,8 +106,7 @@ impl Context {
         let thread = std::thread::Builder::new().name("gdma".into());
         let thread =
             thread.spawn(move || worker::work(&of_thread)).map_err(|_| GdmaError::Limit)?;
-        let worker = thread.thread().id();
-        Ok(Context { shared, thread: Mutex::new(Some(thread)), worker })
+        Ok(Context { shared, thread: Mutex::new(Some(thread)) })
     }
 
     pub fn local(&self) -> u32 {
@@ -201,7 +199,8 @@ impl Context {
 
     /// Takes nothing more, and waits until what is under way has ended.
     pub fn close(&self) -> Result<(), GdmaError> {
-        if std::thread::current().id() == self.worker {
+        // Of any context: two functions that close each other's context would wait for ever.
+        if worker::in_function() {
             return Err(GdmaError::Busy);
         }
         let Some(thread) = lock(&self.thread).take() else {

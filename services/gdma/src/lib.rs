@@ -18,9 +18,12 @@ mod places;
 pub mod registers;
 mod state;
 mod status;
+#[path = "../../../protocol/remoting/apis/gdma.rs"]
+mod text;
 mod worker;
 
 pub use context::Context;
 pub use options::Options;
 pub use state::{Buffer, Done, End, Progress};
-pub use status::{BUSY, GdmaError, OK, text};
+pub use status::{BUSY, GdmaError, OK};
+pub use text::text;

@@ -1,6 +1,6 @@
 //! What functions return and how transfers end, as `include/gdma.h` numbers it.
 
-use std::ffi::CStr;
+use crate::text::text;
 
 /// Done.
 pub const OK: i32 = 0;
@@ -53,20 +53,3 @@ impl std::fmt::Display for GdmaError {
 }
 
 impl std::error::Error for GdmaError {}
-
-/// What a status means, and what to do about it.
-pub fn text(status: i32) -> &'static CStr {
-    match status {
-        OK => c"done",
-        BUSY => c"not finished yet, or still in use",
-        -1 => c"a handle or an argument is wrong: was it given back, or never set?",
-        -2 => c"the node's pool has no room in one piece: free buffers, or raise GDMA_POOL_BYTES",
-        -3 => c"more, or larger, than the device takes: gdma_device_info says its limits",
-        -4 => c"there is no such node, or none of the buffers is on the local node",
-        -5 => c"beyond the end of a buffer, or the two ends overlap",
-        -6 => c"the engine reported an error",
-        -7 => c"the engine or its service is gone, or the context is being closed",
-        -8 => c"not supported: another version of the library, or it was built without its engine",
-        _ => c"no status of gdma",
-    }
-}

@@ -5,13 +5,24 @@ use crate::context::{Shared, lock};
 use crate::flow::step;
 use crate::limits::{AWAY, RUN_CYCLES, SPIN};
 use crate::state::{Call, Rest, State};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Instant;
 
+thread_local! {
+    static WORKS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is that of a context, which calls the functions of transfers.
+pub(crate) fn in_function() -> bool {
+    WORKS.get()
+}
+
 /// Until the context is closed and nothing is under way.
 pub(crate) fn work(shared: &Shared) {
+    WORKS.set(true);
     let mut state = lock(&shared.state);
     loop {
         if let Some(call) = state.next_call() {

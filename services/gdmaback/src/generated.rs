@@ -22,7 +22,7 @@ use vfun_remoting_host::{
 };
 
 /// Stands for the whole description: the guest's half must have the same.
-pub const FINGERPRINT: u64 = 0x168698a033a0735;
+pub const FINGERPRINT: u64 = 0xf6051e8ced81819c;
 
 /// What a function answers if it did what was asked.
 pub const OK: i32 = 0;
@@ -376,50 +376,6 @@ fn gdma_buffer_free(
     Ok(Returned::Fine)
 }
 
-fn gdma_transfer_query(
-    state: &mut hand::State,
-    native: &Native,
-    cx: &mut Context<'_>,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<Returned, Refusal> {
-    let transfer_name = args.name()?;
-    let transfer = cx.objects.find(transfer_name, kinds::TRANSFER)?;
-    args.end()?;
-    let mut progress = gdma_progress { status: 0, reserved: 0, moved: 0, cycles: 0 };
-    // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
-    let returned = unsafe {
-        (native.gdma_transfer_query)(std::ptr::with_exposed_provenance_mut(transfer), &mut progress)
-    };
-    reply.i32(returned);
-    if returned != OK {
-        return Ok(Returned::Failure(returned as u32));
-    }
-    write_gdma_progress(reply, &progress);
-    Ok(Returned::Fine)
-}
-
-fn gdma_transfer_release(
-    state: &mut hand::State,
-    native: &Native,
-    cx: &mut Context<'_>,
-    mut args: Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<Returned, Refusal> {
-    let transfer_name = args.name()?;
-    let transfer = cx.objects.check_owned(transfer_name, kinds::TRANSFER)?;
-    args.end()?;
-    // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
-    let returned =
-        unsafe { (native.gdma_transfer_release)(std::ptr::with_exposed_provenance_mut(transfer)) };
-    reply.i32(returned);
-    if returned != OK {
-        return Ok(Returned::Failure(returned as u32));
-    }
-    cx.objects.remove(transfer_name);
-    Ok(Returned::Fine)
-}
-
 type Call = fn(
     &mut hand::State,
     &Native,
@@ -445,8 +401,8 @@ const CALLS: [Option<Call>; 17] = [
     Some(hand::gdma_transfer_start),
     None,
     None,
-    Some(gdma_transfer_query),
-    Some(gdma_transfer_release),
+    Some(hand::gdma_transfer_query),
+    Some(hand::gdma_transfer_release),
 ];
 
 /// Makes one call, by its number.
@@ -463,14 +419,14 @@ pub fn dispatch(
     make(state, native, cx, args, reply)
 }
 
-/// Frees an object whose program is gone. Objects without a function here end with their parents.
-#[allow(clippy::single_match)]
-pub fn destroy(native: &Native, kind: u16, object: usize) {
+/// Frees an object whose program is gone, and says whether the library did. Objects without a
+/// function here end with their parents.
+pub fn destroy(native: &Native, kind: u16, object: usize) -> bool {
     match kind {
         kinds::CONTEXT => {
             // SAFETY: the library made it, and nobody uses it any more.
-            let _ = unsafe { (native.gdma_exit)(std::ptr::with_exposed_provenance_mut(object)) };
+            OK == unsafe { (native.gdma_exit)(std::ptr::with_exposed_provenance_mut(object)) }
         }
-        _ => {}
+        _ => true,
     }
 }

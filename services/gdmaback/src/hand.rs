@@ -1,7 +1,7 @@
 //! What a description cannot say: the pool, where buffers lie, and callbacks.
 #![allow(unsafe_code)]
 
-use crate::generated::{Native, OK, gdma_context, kinds};
+use crate::generated::{Native, OK, gdma_context, gdma_progress, kinds, write_gdma_progress};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::with_exposed_provenance_mut;
@@ -13,7 +13,8 @@ const DONE_EVENT: u16 = 34;
 /// The offset of a buffer on another node, which no program maps.
 const REMOTE_NODE: u64 = u64::MAX;
 
-/// A status of the header: a handle is wrong.
+/// Statuses of the header: not finished yet; a handle is wrong.
+const BUSY: i32 = 1;
 const ERR_ARGUMENT: i32 = -1;
 
 /// What the hooks keep of a connection.
@@ -21,6 +22,23 @@ const ERR_ARGUMENT: i32 = -1;
 pub struct State {
     /// The pool of each context: the guest cannot take it back before `gdma_exit`.
     pools: HashMap<Name, Held>,
+    /// Transfers that were not begun, and why: the guest has them as started. By the places of
+    /// their names, so that there are at most as many as objects.
+    not_begun: HashMap<usize, (Name, i32)>,
+}
+
+impl State {
+    fn note_not_begun(&mut self, transfer: Name, status: i32) {
+        let place = transfer.place().map(|(place, _)| (place, (transfer, status)));
+        self.not_begun.extend(place);
+    }
+
+    /// Why a transfer was not begun; an error if there is none of this name.
+    fn why_not_begun(&self, transfer: Name) -> Result<i32, Refusal> {
+        let (place, _) = transfer.place().ok_or(Refusal::Object)?;
+        let known = self.not_begun.get(&place).filter(|(name, _)| *name == transfer);
+        known.map(|(_, status)| *status).ok_or(Refusal::Object)
+    }
 }
 
 /// Ends a call as its status says.
@@ -62,7 +80,18 @@ pub fn gdma_init(
     Ok(returned(status))
 }
 
-/// `gdma_exit`: its pool is free for another context then.
+/// How far a transfer of the library's is.
+fn progress_of(native: &Native, transfer: usize) -> (i32, gdma_progress) {
+    let mut progress = gdma_progress { status: 0, reserved: 0, moved: 0, cycles: 0 };
+    // SAFETY: the transfer is alive, the place is ours.
+    let status = unsafe {
+        (native.gdma_transfer_query)(with_exposed_provenance_mut(transfer), &mut progress)
+    };
+    (status, progress)
+}
+
+/// `gdma_exit`: its pool is free for another context then. While transfers are under way the library
+/// would wait for them, and with it all calls of the program: the guest asks again.
 pub fn gdma_exit(
     state: &mut State,
     native: &Native,
@@ -73,6 +102,11 @@ pub fn gdma_exit(
     let name = args.name()?;
     args.end()?;
     let context = cx.objects.check_owned(name, kinds::CONTEXT)?;
+    let busy = |transfer| progress_of(native, transfer).1.status == BUSY;
+    if cx.objects.of(name, kinds::TRANSFER).any(busy) {
+        reply.i32(BUSY);
+        return Ok(returned(BUSY));
+    }
     // SAFETY: the context is alive, and gone from the table after this.
     let status = unsafe { (native.gdma_exit)(with_exposed_provenance_mut(context)) };
     reply.i32(status);
@@ -127,11 +161,10 @@ struct Done {
 }
 
 impl Done {
-    fn tell(&self, status: i32, begun: bool) {
+    fn tell(&self, status: i32) {
         self.events.push(DONE_EVENT, |w| {
             w.name(self.transfer);
             w.i32(status);
-            w.bool(begun);
         });
     }
 }
@@ -140,13 +173,13 @@ impl Done {
 unsafe extern "C" fn done(_: *mut gdma_context, _: u32, status: i32, user: *mut c_void) {
     // SAFETY: made by `Box::into_raw` for this one call.
     let done = unsafe { Box::from_raw(user.cast::<Done>()) };
-    done.tell(status, true);
+    done.tell(status);
 }
 
-/// `gdma_transfer_start`. The guest does not wait for the answer, so that a transfer that is not
-/// begun ends with an event.
+/// `gdma_transfer_start`. The guest does not wait for the answer: a transfer that is not begun is
+/// one that has ended, until the guest releases it.
 pub fn gdma_transfer_start(
-    _: &mut State,
+    state: &mut State,
     native: &Native,
     cx: &mut Context<'_>,
     mut args: Reader<'_>,
@@ -163,7 +196,10 @@ pub fn gdma_transfer_start(
         (Ok(to), Ok(from)) => (to, from),
         (Err(refusal), _) | (_, Err(refusal)) => {
             // Another thread of the program has freed it meanwhile.
-            tell.tell(ERR_ARGUMENT, false);
+            state.note_not_begun(name, ERR_ARGUMENT);
+            if wants_event {
+                tell.tell(ERR_ARGUMENT);
+            }
             return Err(refusal);
         }
     };
@@ -187,11 +223,60 @@ pub fn gdma_transfer_start(
         let context = cx.objects.ancestor(to_name, kinds::CONTEXT);
         cx.objects.insert(name, kinds::TRANSFER, transfer.expose_provenance(), context);
     } else {
+        state.note_not_begun(name, status);
         if !user.is_null() {
             // SAFETY: the library did not take it.
-            drop(unsafe { Box::from_raw(user) });
+            unsafe { Box::from_raw(user) }.tell(status);
         }
-        Done { events: cx.events.clone(), transfer: name }.tell(status, false);
+    }
+    Ok(returned(status))
+}
+
+/// `gdma_transfer_query`, also of a transfer that was not begun.
+pub fn gdma_transfer_query(
+    state: &mut State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let name = args.name()?;
+    args.end()?;
+    let (status, progress) = match cx.objects.find(name, kinds::TRANSFER) {
+        Ok(transfer) => progress_of(native, transfer),
+        Err(_) => {
+            let status = state.why_not_begun(name)?;
+            (OK, gdma_progress { status, reserved: 0, moved: 0, cycles: 0 })
+        }
+    };
+    reply.i32(status);
+    if status == OK {
+        write_gdma_progress(reply, &progress);
+    }
+    Ok(returned(status))
+}
+
+/// `gdma_transfer_release`, also of a transfer that was not begun.
+pub fn gdma_transfer_release(
+    state: &mut State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let name = args.name()?;
+    args.end()?;
+    let Ok(transfer) = cx.objects.check_owned(name, kinds::TRANSFER) else {
+        state.why_not_begun(name)?;
+        state.not_begun.remove(&name.place().expect("looked up").0);
+        reply.i32(OK);
+        return Ok(Returned::Fine);
+    };
+    // SAFETY: the transfer is alive, and gone from the table after this.
+    let status = unsafe { (native.gdma_transfer_release)(with_exposed_provenance_mut(transfer)) };
+    reply.i32(status);
+    if status == OK {
+        cx.objects.remove(name);
     }
     Ok(returned(status))
 }

@@ -44,8 +44,8 @@ impl Backend for Gdma {
         generated::dispatch(&mut self.state, &self.native, call, cx, args, reply)
     }
 
-    fn destroy(&mut self, kind: Kind, native: usize) {
-        generated::destroy(&self.native, kind, native);
+    fn destroy(&mut self, kind: Kind, native: usize) -> bool {
+        generated::destroy(&self.native, kind, native)
     }
 }
 

@@ -5,7 +5,7 @@ use vfun_gdmaback::{Gdma, Native, model};
 use vfun_remoting::{
     AnswerHead, CallHead, HEAD_BYTES, Reader, Records, Refusal, numbers, put_record,
 };
-use vfun_remoting_host::fuzz::Fuzzer;
+use vfun_remoting_host::fuzz::{Fuzzer, Tally};
 use vfun_remoting_host::trial::{Heard, Trial};
 use vfun_remoting_host::{Memory, Name};
 
@@ -14,13 +14,18 @@ mod calls {
     pub const INIT: u16 = 16;
     pub const EXIT: u16 = 17;
     pub const NODE_LOCAL: u16 = 20;
+    pub const NODE_BY_ID: u16 = 21;
     pub const BUFFER_ALLOC: u16 = 23;
     pub const TRANSFER_START: u16 = 28;
+    pub const TRANSFER_QUERY: u16 = 31;
+    pub const TRANSFER_RELEASE: u16 = 32;
 }
 
 /// Calls of each run; `VFUN_FUZZ_CALLS` says another number.
 const CALLS: u64 = 20_000;
 const POOL: usize = 1 << 20;
+/// Buffers that were taken back are lent again so often in a run.
+const ROUNDS: u64 = 20;
 
 fn how_many() -> u64 {
     std::env::var("VFUN_FUZZ_CALLS").ok().and_then(|n| n.parse().ok()).unwrap_or(CALLS)
@@ -33,13 +38,14 @@ fn pool() -> Memory {
     Memory { start: memory[skip..].as_mut_ptr(), len: POOL }
 }
 
-fn run(native: Native, seed: u64, calls: u64) {
+/// How often a buffer was lent again that the guest had taken back.
+fn run(native: Native, seed: u64, calls: u64) -> usize {
     let mut trial = Trial::over(Gdma::over(native), 4096);
     let handles = [1 << 32, 2 << 32];
-    handles.into_iter().for_each(|handle| trial.lend(handle, pool()));
+    let pools = handles.map(|handle| (handle, pool()));
     // What the host does, most of it often, the end of a context seldom; a few numbers beyond; and
-    // calls of the core, but for DETACH, after which little could be called.
-    let core = [numbers::EVENTS, numbers::ATTACH, numbers::ATTACHED];
+    // calls of the core.
+    let core = [numbers::EVENTS, numbers::ATTACH, numbers::ATTACHED, numbers::DETACH];
     let often = (16..25).chain([28, 31, 32]).filter(|n| *n != calls::EXIT);
     let numbers = often.cycle().take(48).chain([14, 25, 40, calls::EXIT]);
     let numbers: Vec<u16> = numbers.chain(core).collect();
@@ -50,20 +56,32 @@ fn run(native: Native, seed: u64, calls: u64) {
         fuzzer.teach(calls::INIT, &[1, pool, name(place)]);
         fuzzer.teach(calls::NODE_LOCAL, &[name(place), name(2 + place)]);
         fuzzer.teach(calls::BUFFER_ALLOC, &[name(2 + place), 4096, name(4 + place)]);
+        fuzzer.teach(numbers::DETACH, &[pool]);
     }
-    let tally = fuzzer.run(&mut trial, calls);
+    let mut tally = Tally::default();
+    let mut lent = 0;
+    for _ in 0..ROUNDS {
+        for (handle, pool) in pools {
+            // After DETACH little could be called.
+            if !trial.is_lent(handle) {
+                trial.lend(handle, pool);
+                lent += 1;
+            }
+        }
+        tally = fuzzer.run(&mut trial, calls / ROUNDS).and(tally);
+    }
     let started = std::time::Instant::now();
     drop(trial);
     assert!(tally.made * 50 > tally.calls, "almost all calls never reached the library: {tally:?}");
     eprintln!("seed {seed}: {tally:?}, ended in {:?}", started.elapsed());
+    lent - handles.len()
 }
 
 #[test]
 fn no_call_of_a_guest_reaches_an_object_that_does_not_live() {
     let seeds = 8;
-    for seed in 1..=seeds {
-        run(model::native(), seed, how_many() / seeds);
-    }
+    let taken_back = (1..=seeds).map(|seed| run(model::native(), seed, how_many() / seeds));
+    assert!(taken_back.sum::<usize>() > 0, "no buffer was taken back");
     assert_eq!(model::objects(), 0, "what a guest left behind is freed with its connection");
 }
 
@@ -146,5 +164,48 @@ fn a_transfer_of_a_buffer_that_was_freed_ends_with_an_event() {
     let mut records = Records::new(&answer[HEAD_BYTES..]);
     let event = records.next().expect("an event").expect("well formed");
     let mut body = Reader::new(event.body);
-    assert_eq!((body.name(), body.i32(), body.bool()), (Ok(name), Ok(-1), Ok(false)));
+    assert_eq!((body.name(), body.i32(), body.end()), (Ok(name), Ok(-1), Ok(())));
+    // It has ended, until it is released.
+    let heard = trial.make(calls::TRANSFER_QUERY, |w| w.name(name));
+    let Heard::Answer(answer) = heard else { panic!("{heard:?}") };
+    let mut progress = Reader::new(&answer[HEAD_BYTES..]);
+    assert_eq!((progress.i32(), progress.i32()), (Ok(0), Ok(-1)));
+    let release = |trial: &mut Trial<_>| trial.make(calls::TRANSFER_RELEASE, |w| w.name(name));
+    assert_eq!(refusal(release(&mut trial)), None);
+    assert_eq!(refusal(release(&mut trial)), Some(Refusal::Object));
+}
+
+/// The status that a call was answered with.
+fn status(trial: &mut Trial<Gdma>, call: u16, words: &[u64]) -> i32 {
+    let heard = trial.make(call, |w| words.iter().for_each(|word| w.u64(*word)));
+    let Heard::Answer(answer) = heard else { panic!("{heard:?}") };
+    assert_eq!(AnswerHead::split(&answer).expect("a head").0.refusal, None, "call {call}");
+    Reader::new(&answer[HEAD_BYTES..]).i32().expect("a status")
+}
+
+#[test]
+fn the_end_of_a_context_does_not_wait_for_its_transfers() {
+    let mut trial = trial();
+    let name = |place| Name::new(place, 1);
+    if init(&mut trial, name(0)) == Ok(-8) {
+        return; // built without Verilator
+    }
+    let value = |place| name(place).value();
+    for (place, id) in [(1, 1), (2, 2)] {
+        assert_eq!(status(&mut trial, calls::NODE_BY_ID, &[value(0), id, value(place)]), 0);
+        let half = POOL as u64 / 2;
+        assert_eq!(
+            status(&mut trial, calls::BUFFER_ALLOC, &[value(place), half, value(2 + place)]),
+            0
+        );
+    }
+    let (here, there, half) = (value(3), value(4), POOL as u64 / 2);
+    let words = [there, 0, here, 0, half, 0, value(5)];
+    assert_eq!(status(&mut trial, calls::TRANSFER_START, &words), 0);
+    let mut busy = 0;
+    while status(&mut trial, calls::EXIT, &[value(0)]) == 1 {
+        busy += 1;
+    }
+    assert!(busy > 0, "it waited");
+    assert_eq!(refusal(trial.make(numbers::DETACH, |w| w.u64(HANDLE))), None, "it has ended");
 }

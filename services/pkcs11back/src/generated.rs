@@ -2555,14 +2555,14 @@ pub fn is_secret(call: u16) -> bool {
     )
 }
 
-/// Frees an object whose program is gone. Objects without a function here end with their parents.
-#[allow(clippy::single_match)]
-pub fn destroy(native: &Native, kind: u16, object: usize) {
+/// Frees an object whose program is gone, and says whether the library did. Objects without a
+/// function here end with their parents.
+pub fn destroy(native: &Native, kind: u16, object: usize) -> bool {
     match kind {
         kinds::SESSION => {
             // SAFETY: the library made it, and nobody uses it any more.
-            let _ = native.C_CloseSession.map(|end| unsafe { end(object as u64) });
+            native.C_CloseSession.is_some_and(|end| OK == unsafe { end(object as u64) })
         }
-        _ => {}
+        _ => true,
     }
 }

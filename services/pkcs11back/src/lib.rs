@@ -60,8 +60,8 @@ impl Backend for Pkcs11 {
         generated::is_secret(call)
     }
 
-    fn destroy(&mut self, kind: Kind, native: usize) {
-        generated::destroy(&self.native, kind, native);
+    fn destroy(&mut self, kind: Kind, native: usize) -> bool {
+        generated::destroy(&self.native, kind, native)
     }
 }
 

@@ -46,6 +46,7 @@ pub trait Backend: Sized {
         false
     }
 
-    /// Frees an object whose connection ends. Children come before their parents.
-    fn destroy(&mut self, kind: Kind, native: Native);
+    /// Frees an object whose connection ends. Children come before their parents. `false`: the
+    /// library did not end it, and may go on to use the memory that the guest lent.
+    fn destroy(&mut self, kind: Kind, native: Native) -> bool;
 }

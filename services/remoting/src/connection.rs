@@ -14,6 +14,7 @@ pub(crate) struct Connection<B: Backend> {
     objects: Objects,
     pub events: Arc<Events>,
     pub attached: Attached,
+    freed: bool,
 }
 
 impl<B: Backend> Connection<B> {
@@ -23,13 +24,16 @@ impl<B: Backend> Connection<B> {
             objects: Objects::default(),
             events: Arc::default(),
             attached: Attached::default(),
+            freed: true,
         }
     }
 
-    /// Frees all objects, children before their parents.
-    fn free_all(&mut self) {
+    /// Frees all objects, children before their parents. Whether the library ended each that
+    /// this connection ever had to end so: one that it did not is no reason to keep the others.
+    fn free_all(&mut self) -> bool {
         let all = self.objects.take_all();
-        all.into_iter().for_each(|(kind, native)| self.backend.destroy(kind, native));
+        all.into_iter().for_each(|(kind, of)| self.freed &= self.backend.destroy(kind, of));
+        self.freed
     }
 
     /// Makes one call: of the API, or of a buffer. By itself or as a record of a batch.
@@ -78,8 +82,8 @@ impl<B: Backend> Drop for Connection<B> {
         self.events.end();
         // Only now: the library used these until its objects were gone.
         match freed {
-            Ok(()) => self.attached.end(),
-            Err(_) => self.attached.keep_for_ever(),
+            Ok(true) => self.attached.end(),
+            Ok(false) | Err(_) => self.attached.keep_for_ever(),
         }
     }
 }
@@ -90,13 +94,17 @@ mod tests {
     use crate::{Kind, Memory, Name, Native};
     use vfun_sdk::{Config, DriverError, OpenCalls, Out};
 
-    /// A back end whose library breaks at the end.
-    struct Breaks(bool);
+    /// How a back end's library frees.
+    enum Frees {
+        All,
+        NotTheFirst(bool),
+        Breaks,
+    }
 
-    impl Backend for Breaks {
+    impl Backend for Frees {
         const DESCRIPTION: u64 = 1;
         fn open(_: &Config) -> Result<Self, DriverError> {
-            Ok(Breaks(true))
+            Ok(Frees::All)
         }
         fn dispatch(
             &mut self,
@@ -107,13 +115,17 @@ mod tests {
         ) -> Result<Returned, Refusal> {
             Ok(Returned::Fine)
         }
-        fn destroy(&mut self, _: Kind, _: Native) {
-            assert!(!self.0, "a library that breaks");
+        fn destroy(&mut self, _: Kind, _: Native) -> bool {
+            match self {
+                Frees::All => true,
+                Frees::NotTheFirst(refused) => std::mem::replace(refused, true),
+                Frees::Breaks => panic!("a library that breaks"),
+            }
         }
     }
 
-    /// Whether a lent buffer is let go of when a connection with an object ends.
-    fn lets_go(backend: Breaks) -> bool {
+    /// Whether a lent buffer is let go of when a connection with two objects ends.
+    fn lets_go(backend: Frees) -> bool {
         let calls = OpenCalls::new(|| ());
         let call = Out::private_later(&mut [0; 8], &calls).on_event().unwrap();
         let _held = calls.hold(0);
@@ -121,13 +133,15 @@ mod tests {
         let memory = Memory { start: std::ptr::null_mut(), len: 0 };
         connection.attached.insert(7, memory, call).unwrap();
         connection.objects.insert(Name::new(0, 1), 1, 1, Name::NONE);
+        connection.objects.insert(Name::new(1, 1), 1, 2, Name::NONE);
         drop(connection);
         calls.has_answers()
     }
 
     #[test]
-    fn what_a_broken_library_may_still_use_is_never_given_to_others() {
-        assert!(lets_go(Breaks(false)));
-        assert!(!lets_go(Breaks(true)));
+    fn what_a_library_may_still_use_is_never_given_to_others() {
+        assert!(lets_go(Frees::All));
+        assert!(!lets_go(Frees::NotTheFirst(false)), "it did not end one, and it ended the last");
+        assert!(!lets_go(Frees::Breaks));
     }
 }

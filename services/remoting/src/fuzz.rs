@@ -61,6 +61,16 @@ const GOOD: usize = 16;
 /// Most words of a body, but for garbage.
 const WORDS: usize = 10;
 
+impl Tally {
+    /// With those of an earlier run.
+    pub fn and(mut self, earlier: Tally) -> Tally {
+        self.calls += earlier.calls;
+        self.made += earlier.made;
+        earlier.refused.into_iter().for_each(|(why, n)| *self.refused.entry(why).or_default() += n);
+        self
+    }
+}
+
 impl Fuzzer {
     pub fn new(seed: u64, calls: &[u16], likes: &[u64]) -> Fuzzer {
         let (calls, likes) = (calls.to_vec(), likes.to_vec());

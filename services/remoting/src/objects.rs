@@ -199,6 +199,13 @@ impl Objects {
         }
     }
 
+    /// What the library calls the objects of this kind that belong to one.
+    pub fn of(&self, parent: Name, kind: Kind) -> impl Iterator<Item = Native> {
+        let live = self.places.iter().flatten();
+        let is = move |object: &&Object| object.parent == parent && object.kind == kind;
+        live.filter(is).map(|object| object.native)
+    }
+
     fn children(&self, of: Name) -> Vec<Name> {
         let live = self.places.iter().enumerate();
         live.filter_map(|(place, object)| {
@@ -261,6 +268,7 @@ mod tests {
         let new = |place, generation| Name::new(place, generation);
         assert_eq!(all.check_apart(&[new(7, 1), new(8, 1), new(9, 1)]), Ok(()));
         assert_eq!(all.check_apart(&[new(7, 1), new(8, 1), new(7, 2)]), Err(Refusal::Object));
+        assert_eq!((all.of(a, B).collect(), all.of(a, A).count()), (vec![0x2000], 0));
         all.remove(a);
         assert!(all.is_empty(), "what belonged to it is gone");
     }

@@ -18,7 +18,7 @@ pub struct Remoted<B: Backend> {
     greeted: bool,
     /// By which a channel of events is known to belong to this connection.
     token: Option<Token>,
-    /// The events of the connection that this channel listens to, if it is not its own.
+    /// The events of the connection that this channel listens to. Calls have another channel.
     hears: Option<Arc<Events>>,
     call: Vec<u8>,
     answer: Vec<u8>,
@@ -177,12 +177,15 @@ impl<B: Backend> Remoted<B> {
     }
 
     fn wait_for_events(&mut self, out: &mut Out<'_>) -> Result<Then, DriverError> {
-        let events = self.hears.as_ref().unwrap_or(&self.connection.events);
-        match events.wait(out.on_event()?) {
-            Ok(()) => Ok(Then::Open),
-            // The handle was dropped, which answers the call with an error.
-            Err(_) => Ok(Then::Open),
+        let Some(events) = self.hears.clone() else {
+            return Ok(self.refuse(Refusal::Unsupported));
+        };
+        let room = out.capacity();
+        if let Err(refusal) = events.check(room) {
+            return Ok(self.refuse(refusal));
         }
+        events.wait(out.on_event()?, room);
+        Ok(Then::Open)
     }
 
     fn listen(&mut self, body: &[u8]) -> Then {
@@ -265,5 +268,52 @@ impl<B: Backend> Drop for Remoted<B> {
         if let Some(token) = self.token {
             tokens::forget(token);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Context, Kind, Native};
+    use vfun_sdk::OpenCalls;
+
+    struct Nothing;
+
+    impl Backend for Nothing {
+        const DESCRIPTION: u64 = 1;
+        fn open(_: &Config) -> Result<Self, DriverError> {
+            Ok(Nothing)
+        }
+        fn dispatch(
+            &mut self,
+            _: u16,
+            _: &mut Context<'_>,
+            _: Reader<'_>,
+            _: &mut Writer<'_>,
+        ) -> Result<Returned, Refusal> {
+            Ok(Returned::Fine)
+        }
+        fn destroy(&mut self, _: Kind, _: Native) -> bool {
+            true
+        }
+    }
+
+    /// A thread that sleeps in the channel of calls would make each answer there ring.
+    #[test]
+    fn the_channel_of_calls_hears_no_events() {
+        let calls = OpenCalls::new(|| ());
+        let mut remoted = Remoted::over(Nothing, 4096);
+        let mut make = |call, words: &[u64]| {
+            let mut bytes = vec![];
+            let mut w = Writer::call(&mut bytes, CallHead { sequence: 0, call });
+            words.iter().for_each(|word| w.u64(*word));
+            let mut room = [0; 256];
+            let mut out = Out::private_later(&mut room, &calls);
+            remoted.call(&Args::private(&bytes), &mut out).expect("taken");
+            let (open, len) = (out.is_later(), out.len());
+            (open, AnswerHead::split(&room[..len]).map(|(head, _)| head.refusal))
+        };
+        assert_eq!(make(numbers::HELLO, &[1]), (false, Ok(None)));
+        assert_eq!(make(numbers::EVENTS, &[]), (false, Ok(Some(Refusal::Unsupported))));
     }
 }

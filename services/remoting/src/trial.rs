@@ -4,7 +4,7 @@
 use crate::attached::Memory;
 use crate::backend::Backend;
 use crate::remoted::Remoted;
-use vfun_remoting::{CallHead, Writer, numbers};
+use vfun_remoting::{AnswerHead, CallHead, HEAD_BYTES, Reader, Writer, numbers};
 use vfun_sdk::{Args, Driver, DriverError, HeldCall, OpenCalls, Out};
 
 /// What becomes of a call.
@@ -52,7 +52,8 @@ pub fn check_addresses(answer: &[u8]) {
 }
 
 impl<B: Backend> Trial<B> {
-    /// A connection whose calls have at most `most_bytes`. It has been greeted.
+    /// A connection whose calls have at most `most_bytes`. It has been greeted, and hears its own
+    /// events.
     pub fn over(backend: B, most_bytes: usize) -> Trial<B> {
         let mut trial = Trial {
             remoted: Remoted::over(backend, most_bytes),
@@ -61,13 +62,24 @@ impl<B: Backend> Trial<B> {
             room: vec![0; most_bytes],
         };
         let hello = trial.make(numbers::HELLO, |w| w.u64(B::DESCRIPTION));
-        assert!(matches!(hello, Heard::Answer(_)), "{hello:?}");
+        let Heard::Answer(hello) = hello else { panic!("{hello:?}") };
+        let token = hello[HEAD_BYTES + 8..].to_vec();
+        let heard = trial.make(numbers::LISTEN, |w| w.bytes(&token));
+        let Heard::Answer(answer) = heard else { panic!("{heard:?}") };
+        assert_eq!(AnswerHead::split(&answer).expect("a head").0.refusal, None);
         trial
     }
 
     /// Lends memory to the back end, as a guest does by an open call.
     pub fn lend(&mut self, handle: u64, memory: Memory) {
         self.remoted.lend(handle, memory);
+    }
+
+    /// Whether this memory is lent, and not taken back.
+    pub fn is_lent(&mut self, handle: u64) -> bool {
+        let heard = self.make(numbers::ATTACHED, |w| w.u64(handle));
+        let Heard::Answer(answer) = heard else { panic!("{heard:?}") };
+        Reader::new(&answer[HEAD_BYTES..]).bool().expect("yes or no")
     }
 
     /// Makes a call that is well formed up to its body.

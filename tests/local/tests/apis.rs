@@ -38,8 +38,22 @@ fn what_programs_seldom_do_is_the_same_from_the_host_and_from_the_library() {
     let stand = offer();
     let native = said(program.native());
     assert!(native.contains("900 functions called, 0 wrong"), "{native}");
+    assert!(native.contains("in a function: 1, and of another context: 1\n"), "{native}");
+    assert!(native.contains("a call while another waits: 0 wrong, meanwhile\n"), "{native}");
     assert_eq!(native, said(program.remoted(&endpoint(&stand))));
     stand.until("nothing is left of it", |stand| stand.grants().is_empty());
+}
+
+#[test]
+fn a_callback_learns_at_once_of_a_transfer_that_the_host_did_not_begin() {
+    let program = Program::of("tests/local/tests/apis/unruly.c");
+    let stand = offer();
+    let mut command = program.remoted(&endpoint(&stand));
+    command.arg("too-many");
+    let said = said(command);
+    assert!(said.contains("asked: 0, it ended with -3, at once\n"), "{said}");
+    assert!(said.contains("released: 0, and again: -1\n"), "{said}");
+    assert!(said.ends_with("too many transfers: 0 wrong\ngdma_exit(context) = 0\n"), "{said}");
 }
 
 #[test]

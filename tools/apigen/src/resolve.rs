@@ -92,6 +92,12 @@ impl Resolver<'_> {
                 wrong.push(format!("function.{name}: it has no parameter {of}"));
             }
         }
+        let waits = !matches!(notes.how, How::Async | How::AsyncNow);
+        if notes.frees.is_some() && !waits {
+            wrong.push(format!(
+                "function.{name}: what it frees is gone here, whether it succeeds or not: it waits"
+            ));
+        }
         let parameters = self.parameters(function, notes, &mut wrong);
         let does = match &notes.refuse {
             Some(why) => Does::Refuse(why.clone()),

@@ -30,6 +30,15 @@ fn objects_do_not_nest_in_a_circle() {
 }
 
 #[test]
+fn what_frees_waits_for_its_answer() {
+    for how in ["async", "async-now"] {
+        let old = "[function.gdma_buffer_free]\n";
+        let said = wrong(old, &format!("{old}how = \"{how}\"\n"));
+        assert!(said.contains("function.gdma_buffer_free: what it frees"), "{said}");
+    }
+}
+
+#[test]
 fn bytes_have_a_count_of_bytes() {
     let with = |function: &str, word: &str| {
         let old = format!("[function.{function}]\n");

@@ -84,6 +84,25 @@ static void buffers(gdma_node *local, gdma_node *other, gdma_context *context) {
     SAY(gdma_buffer_free(NULL));
 }
 
+/* More releases in a row than one message to the host holds. */
+static void releases(gdma_buffer *there, gdma_buffer *here) {
+    static gdma_transfer *all[600];
+    gdma_transfer *next = NULL;
+    int bad = 0;
+    for (int i = 0; i < 600; i++) bad += gdma_transfer_start(there, 0, here, 0, 8, NULL, NULL, &all[i]) != GDMA_OK;
+    for (int i = 0; i < 600; i++) bad += status_of(all[i]) != GDMA_OK;
+    for (int i = 0; i < 600; i++) bad += gdma_transfer_release(all[i]) != GDMA_OK;
+    for (int i = 0; i < 600; i++) bad += gdma_transfer_release(all[i]) != GDMA_ERR_ARGUMENT;
+    /* Those are gone: as many exist as may, and no more. */
+    for (int i = 0; i < 600; i++) bad += gdma_transfer_start(there, 0, here, 0, 8, NULL, NULL, &all[i]) != GDMA_OK;
+    for (int i = 0; i < 600; i++) bad += status_of(all[i]) != GDMA_OK;
+    for (int i = 0; i < 600; i++) bad += gdma_transfer_release(all[i]) != GDMA_OK;
+    SAY(gdma_transfer_start(there, 0, here, 0, 8, NULL, NULL, &next));
+    SAY(status_of(next));
+    SAY(gdma_transfer_release(next));
+    printf("releases in a row: %d wrong\n", bad);
+}
+
 static void transfers(gdma_node *local, gdma_node *other) {
     gdma_buffer *here, *there, *far;
     gdma_transfer *transfer = NULL;
@@ -119,6 +138,7 @@ static void transfers(gdma_node *local, gdma_node *other) {
         if (gdma_transfer_start(there, i, here, i, 500, ended, &ends, &transfer) != GDMA_OK) printf("no\n");
     }
     await(100);
+    releases(there, here);
     SAY(gdma_buffer_free(there));
 }
 
@@ -141,6 +161,6 @@ int main(void) {
     SAY(gdma_exit(context));
     SAY(gdma_exit(context));
     SAY(gdma_node_id(local, &(gdma_id){0}));
-    printf("%s\n", gdma_status_text(GDMA_ERR_RANGE));
+    for (int status = -10; status < 4; status++) printf("%d: %s\n", status, gdma_status_text(status));
     return 0;
 }

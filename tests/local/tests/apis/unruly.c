@@ -1,12 +1,14 @@
 /*
  * What programs may do and other tests do not: releases before callbacks, ends in callbacks, many
- * transfers at once, contexts opened meanwhile, and a service that dies under a waiting program.
+ * transfers at once, contexts opened and closed meanwhile, transfers that the host does not begin,
+ * and a service that dies under a waiting program.
  */
 #include <gdma.h>
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SAY(call) printf("%s = %d\n", #call, call)
@@ -14,9 +16,9 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t told = PTHREAD_COND_INITIALIZER;
-static int ends, last, exits, slow;
+static int ends, last, exits, exits_other, slow;
 
-static gdma_context *context;
+static gdma_context *context, *aside;
 static gdma_node *local, *other;
 static gdma_buffer *here, *there;
 
@@ -25,6 +27,7 @@ static void ended(gdma_context *of, gdma_id id, int status, void *user) {
     if (slow) usleep(2000);
     pthread_mutex_lock(&lock);
     if (user) exits = gdma_exit(of);
+    if (user) exits_other = gdma_exit(aside);
     ends++;
     last = status;
     pthread_cond_signal(&told);
@@ -70,13 +73,15 @@ static void early(void) {
     printf("%d functions called, %d wrong\n", ends, bad);
 }
 
-/* A function that ends its own context. */
+/* A function that ends its own context, and one that has nothing to do with it. */
 static void itself(void) {
     gdma_transfer *transfer;
     ends = 0;
+    SAY(gdma_init(GDMA_VERSION, &aside));
     SAY(gdma_transfer_start(there, 0, here, 0, 64, ended, &ends, &transfer));
     await(1);
-    printf("gdma_exit in a function: %d\n", exits);
+    printf("gdma_exit in a function: %d, and of another context: %d\n", exits, exits_other);
+    SAY(gdma_exit(aside));
     SAY(gdma_transfer_release(transfer));
 }
 
@@ -157,6 +162,75 @@ static void chain(void) {
     SAY(gdma_exit(second));
 }
 
+static _Atomic int leaves;
+
+static void *leave_aside(void *unused) {
+    (void)unused;
+    leaves = 1;
+    SAY(gdma_exit(aside));
+    leaves = 2;
+    return NULL;
+}
+
+/* Calls while another thread waits in gdma_exit, for transfers that have no function. */
+static void meanwhile(void) {
+    gdma_node *node;
+    gdma_buffer *both[2];
+    gdma_transfer *transfer;
+    pthread_t thread;
+    SAY(gdma_init(GDMA_VERSION, &aside));
+    SAY(gdma_node_local(aside, &node));
+    SAY(gdma_buffer_alloc(node, LONG / 2, &both[0]));
+    SAY(gdma_node_by_id(aside, 2, &node));
+    SAY(gdma_buffer_alloc(node, LONG / 2, &both[1]));
+    int bad = 0;
+    for (int i = 0; i < 100; i++) bad += gdma_transfer_start(both[1], 0, both[0], 0, LONG / 2, NULL, NULL, &transfer) != GDMA_OK;
+    pthread_create(&thread, NULL, leave_aside, NULL);
+    while (!leaves) usleep(100);
+    usleep(20000);
+    bad += gdma_node_local(context, &node) != GDMA_OK;
+    printf("a call while another waits: %d wrong, %s\n", bad, leaves == 1 ? "meanwhile" : "only then");
+    fflush(stdout);
+    pthread_join(thread, NULL);
+}
+
+/* What a function learns of a transfer that the host did not begin. */
+static void look(gdma_context *of, gdma_id id, int status, void *user) {
+    struct gdma_progress progress = {0};
+    struct timespec from, to;
+    gdma_transfer **next = user;
+    (void)of, (void)id, (void)status;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    int asked = gdma_transfer_query(*next, &progress);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    long ms = (to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000;
+    printf("asked: %d, it ended with %d, %s\n", asked, progress.status, ms < 800 ? "at once" : "late");
+    asked = gdma_transfer_release(*next);
+    printf("released: %d, and again: %d\n", asked, gdma_transfer_release(*next));
+    pthread_mutex_lock(&lock);
+    ends++;
+    pthread_cond_signal(&told);
+    pthread_mutex_unlock(&lock);
+}
+
+/* More transfers than may exist: the host says so of those that are too many. */
+static void too_many(void) {
+    static gdma_transfer *all[1024];
+    gdma_transfer *first, *second;
+    int bad = 0;
+    ends = 0;
+    for (int i = 0; i < 1024; i++) bad += gdma_transfer_start(there, 0, here, 0, 8, NULL, NULL, &all[i]) != GDMA_OK;
+    for (int i = 0; i < 1024; i++) bad += status_of(all[i]) != GDMA_OK;
+    bad += gdma_transfer_start(there, 0, here, 0, 8, NULL, NULL, &second) != GDMA_OK;
+    bad += gdma_transfer_start(there, 0, here, 0, 8, look, &second, &first) != GDMA_OK;
+    await(1);
+    bad += status_of(first) != GDMA_ERR_LIMIT;
+    bad += gdma_transfer_release(first) != GDMA_OK;
+    for (int i = 0; i < 1024; i++) bad += gdma_transfer_release(all[i]) != GDMA_OK;
+    printf("too many transfers: %d wrong\n", bad);
+    SAY(gdma_exit(context));
+}
+
 static void *leave(void *unused) {
     (void)unused;
     SAY(gdma_exit(context));
@@ -188,6 +262,10 @@ int main(int argc, char **argv) {
         dies();
         return 0;
     }
+    if (argc > 1 && !strcmp(argv[1], "too-many")) {
+        too_many();
+        return 0;
+    }
     early();
     itself();
     many();
@@ -195,6 +273,7 @@ int main(int argc, char **argv) {
     stale();
     strangers();
     chain();
+    meanwhile();
     SAY(gdma_exit(context));
     return 0;
 }

@@ -415,7 +415,7 @@ fn dispatch(model: &Model) -> String {
 /// Frees what a program left behind.
 fn destroy(model: &Model) -> String {
     let mut text = String::from(
-        "/// Frees an object whose program is gone. Objects without a function here end with their parents.\n#[allow(clippy::single_match)]\npub fn destroy(native: &Native, kind: u16, object: usize) {\nmatch kind {\n",
+        "/// Frees an object whose program is gone, and says whether the library did. Objects without a\n/// function here end with their parents.\npub fn destroy(native: &Native, kind: u16, object: usize) -> bool {\nmatch kind {\n",
     );
     for k in &model.kinds {
         let Some(end) = &k.end else { continue };
@@ -424,14 +424,17 @@ fn destroy(model: &Model) -> String {
             None => "object as u64",
         };
         let call = match model.table {
-            Some(_) => format!("native.{end}.map(|end| unsafe {{ end({object}) }})"),
-            None => format!("unsafe {{ (native.{end})({object}) }}"),
+            Some(_) => format!("native.{end}.is_some_and(|end| OK == unsafe {{ end({object}) }})"),
+            None => format!("OK == unsafe {{ (native.{end})({object}) }}"),
         };
         let _ = writeln!(
             text,
-            "kinds::{} => {{\n// SAFETY: the library made it, and nobody uses it any more.\nlet _ = {call};\n}}",
+            "kinds::{} => {{
+// SAFETY: the library made it, and nobody uses it any more.
+{call}
+}}",
             kind(&k.name)
         );
     }
-    text + "_ => {}\n}\n}\n"
+    text + "_ => true,\n}\n}\n"
 }
