@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use vfun_admin::Ask;
 
-/// Debian's package softhsm2.
+/// Debian's package softhsm2; a link, whose folder services do not see.
 pub const SOFTHSM: &str = "/usr/lib/softhsm/libsofthsm2.so";
 
 /// Whether the module and its header are on this machine (Debian's softhsm2 and libp11-kit-dev).
@@ -51,10 +51,12 @@ impl Tokens {
         let keys = ["writes", "reads", "makes_code", "[environment]", "SOFTHSM2_CONF"];
         let own = |line: &&str| !keys.iter().any(|key| line.starts_with(key));
         let head: String = head.lines().filter(own).flat_map(|line| [line, "\n"]).collect();
+        let module = std::fs::canonicalize(SOFTHSM).expect("looked");
         let manifest = format!(
             "{head}makes_code = true\nreads = [\"{0}\"]\nwrites = [\"{{writes}}/tokens/{{client}}\"]\n\
-             [environment]\nSOFTHSM2_CONF = \"{0}\"\n[settings]\nmodule = \"{SOFTHSM}\"\n{settings}",
-            conf.display()
+             [environment]\nSOFTHSM2_CONF = \"{0}\"\n[settings]\nmodule = \"{1}\"\n{settings}",
+            conf.display(),
+            module.display()
         );
         stand.ask(&Ask::AddFunction { manifest, file: "function.toml".into() });
         let program = dir.path().join("program");

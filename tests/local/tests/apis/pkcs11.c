@@ -236,7 +236,7 @@ static void find(void)
             printf("data %lu cannot be made\n", i);
     n = found(keys, 1, one, 300);
     numbers("data", n, found(keys, 1, two, 300));
-    for (i = 0; i < n; i++)
+    for (i = 0; i < n && n <= COUNT(one); i++)
         same += one[i] == two[i];
     numbers("the same handles", same, 0);
     SAY(f->C_FindObjects(s, one, 1, &n));
