@@ -2,7 +2,7 @@
 //! and gives to the user of the client's services.
 
 use crate::constants::{WRITES_BYTES, WRITES_FILES};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, mkdirat, openat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, mkdirat, openat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, geteuid};
 use std::os::fd::{AsFd, OwnedFd};
@@ -55,17 +55,17 @@ pub fn make(root: &Path, path: &Path, user: Option<u32>) -> Result<(), String> {
             "{path} is not below {root}, where services may write (vfund --writes)"
         ));
     };
-    std::fs::create_dir_all(root).map_err(|e| format!("{}: {e}", root.display()))?;
     let mut at = root.to_owned();
-    let mut folder =
-        open(CWD, root, OFlags::empty()).map_err(|e| format!("{}: {e}", at.display()))?;
+    std::fs::create_dir_all(root).map_err(|e| format!("{}: {e}", at.display()))?;
+    let opened = open(CWD, root, OFlags::empty());
+    let mut folder = opened.map_err(|e| format!("{}: {e}", at.display()))?;
     for part in between {
+        mine(&folder).map_err(|e| format!("{} {e}", at.display()))?;
         at.push(part);
         folder = step(&folder, part.as_ref(), Mode::from_raw_mode(0o711))
             .map_err(|e| format!("{} {e}", at.display()))?;
-        mine(&fstat(&folder).map_err(|e| format!("{}: {e}", at.display()))?)
-            .map_err(|e| format!("{} {e}", at.display()))?;
     }
+    mine(&folder).map_err(|e| format!("{} {e}", at.display()))?;
     at.push(last);
     step(&folder, last.as_ref(), Mode::RWXU)
         .and_then(|folder| give(folder, user))
@@ -93,7 +93,8 @@ fn step(dir: &OwnedFd, name: &Path, mode: Mode) -> Result<OwnedFd, String> {
 }
 
 /// Nobody else may put another folder into this one.
-fn mine(stat: &Stat) -> Result<(), String> {
+fn mine(folder: &OwnedFd) -> Result<(), String> {
+    let stat = fstat(folder).map_err(|e| format!("cannot be looked at: {e}"))?;
     let me = geteuid().as_raw();
     match (stat.st_uid == me || stat.st_uid == 0) && stat.st_mode & 0o022 == 0 {
         true => Ok(()),
@@ -216,8 +217,11 @@ mod tests {
         fs::create_dir(root.join("t/open")).unwrap();
         fs::set_permissions(root.join("t/open"), fs::Permissions::from_mode(0o750)).unwrap();
         assert!(why("t/open").contains("open to others"), "{}", why("t/open"));
-        fs::set_permissions(root.join("t"), fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(why("t/b").contains("written to by others"), "{}", why("t/b"));
+        for open in [root.join("t"), root.clone()] {
+            fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+            assert!(why("t/b").contains("written to by others"), "{}", why("t/b"));
+            fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use vfun_admin::{Ask, Reply};
 use vfun_jail::Layer;
+use vfun_tests_local::Stand;
 use vfun_tests_sandbox::{Attacker, BYTES, Mode, Outcome, root};
 
 /// The kernel ends the service, by its hand.
@@ -676,4 +677,19 @@ fn a_folder_that_is_full_starts_no_service() {
     let stand = Stand::with(&more);
     let said = stand.connect("attacker").function("attack").err().unwrap().to_string();
     assert!(said.contains("holds more than 4096 files"), "{said}");
+    // One that fills it while it runs is ended, and not started again.
+    drop(stand);
+    std::fs::remove_dir_all(&mine).unwrap();
+    let attacker = Attacker::with(&[], &more);
+    let pid = attacker.service().pid;
+    for i in 0..=vfun_jail::constants::WRITES_FILES {
+        // As the driver does: the files are its user's.
+        let made = open("", &i.to_string(), O_WRONLY | O_CREAT, &[]).of(&attacker);
+        let made = if let Outcome::Went(fd) = made { fd } else { panic!("{made:?}") };
+        assert!(attacker.call(SYS_close, &[made as u64], &[]).done());
+    }
+    let ended =
+        |stand: &Stand| stand.log().contains("is ended: ") && stand.log().contains("holds more");
+    attacker.stand.until("it is ended", ended);
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
 }

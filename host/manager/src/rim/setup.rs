@@ -339,6 +339,7 @@ impl Daemon {
             replaced: Default::default(),
             last_files: Instant::now(),
             last_logs: Instant::now(),
+            counts: super::folders::Counts::new(),
             last_threads: Instant::now(),
             book: super::records::PendingRecords::new(),
             found: None,
