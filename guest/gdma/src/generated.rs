@@ -4,13 +4,21 @@
 #![allow(
     unsafe_code,
     unused_imports,
+    unused_mut,
+    unused_variables,
+    dead_code,
     non_camel_case_types,
+    non_snake_case,
     clippy::missing_safety_doc,
-    clippy::too_many_arguments
+    clippy::too_many_arguments,
+    clippy::unnecessary_cast,
+    clippy::useless_conversion
 )]
 use crate::hand;
 use std::ffi::c_void;
-use vfun_remoting_guest::{Description, Failure, Reader, Refusal, Remote, Writer, out};
+use vfun_remoting_guest::{
+    Description, Failure, NOWHERE, Reader, Refusal, Remote, Writer, found, out, packed,
+};
 
 /// This API in this process.
 pub static REMOTE: Remote = Remote::new(Description {
@@ -24,7 +32,6 @@ pub static REMOTE: Remote = Remote::new(Description {
 pub const OK: i32 = 0;
 
 /// Kinds of objects.
-#[allow(dead_code)]
 pub mod kinds {
     pub const BUFFER: u16 = 3;
     pub const CONTEXT: u16 = 1;
@@ -32,7 +39,6 @@ pub mod kinds {
     pub const TRANSFER: u16 = 4;
 }
 /// Numbers of calls.
-#[allow(dead_code)]
 pub mod calls {
     pub const GDMA_INIT: u16 = 16;
     pub const GDMA_EXIT: u16 = 17;
@@ -115,6 +121,8 @@ pub fn status_of(failure: Failure) -> i32 {
         Failure::NoHost => -7,
         Failure::Lost => -7,
         Failure::Internal => -7,
+        Failure::Closed => -7,
+        Failure::Own(status) => status as i32,
     }
 }
 
@@ -198,12 +206,13 @@ pub unsafe extern "C" fn gdma_status_text(status: i32) -> *const i8 {
 pub unsafe extern "C" fn gdma_device_info(context: *mut gdma_context, info: *mut gdma_info) -> i32 {
     answer(|| {
         let (context_object, link) = REMOTE.object(context.addr(), kinds::CONTEXT)?;
+        let context_name = context_object.name();
         // SAFETY: C's rules for this function.
         let info_place = unsafe { out::place(info) }?;
         let (returned, outs) = link.cached(
             calls::GDMA_DEVICE_INFO,
             |w| {
-                w.name(context_object.name());
+                w.name(context_name);
             },
             |r| {
                 let returned = r.i32()?;
@@ -225,12 +234,13 @@ pub unsafe extern "C" fn gdma_device_info(context: *mut gdma_context, info: *mut
 pub unsafe extern "C" fn gdma_node_count(context: *mut gdma_context, count: *mut u32) -> i32 {
     answer(|| {
         let (context_object, link) = REMOTE.object(context.addr(), kinds::CONTEXT)?;
+        let context_name = context_object.name();
         // SAFETY: C's rules for this function.
         let count_place = unsafe { out::place(count) }?;
         let (returned, outs) = link.cached(
             calls::GDMA_NODE_COUNT,
             |w| {
-                w.name(context_object.name());
+                w.name(context_name);
             },
             |r| {
                 let returned = r.i32()?;
@@ -255,13 +265,14 @@ pub unsafe extern "C" fn gdma_node_local(
 ) -> i32 {
     answer(|| {
         let (context_object, link) = REMOTE.object(context.addr(), kinds::CONTEXT)?;
+        let context_name = context_object.name();
         // SAFETY: C's rules for this function.
         let node_place = unsafe { out::place(node) }?;
         let node_new = REMOTE.objects.make(kinds::NODE, link.number(), Some(context_object))?;
         let (returned, outs) = link.call(
             calls::GDMA_NODE_LOCAL,
             |w| {
-                w.name(context_object.name());
+                w.name(context_name);
                 w.name(node_new.name());
             },
             |r| {
@@ -288,13 +299,14 @@ pub unsafe extern "C" fn gdma_node_by_id(
 ) -> i32 {
     answer(|| {
         let (context_object, link) = REMOTE.object(context.addr(), kinds::CONTEXT)?;
+        let context_name = context_object.name();
         // SAFETY: C's rules for this function.
         let node_place = unsafe { out::place(node) }?;
         let node_new = REMOTE.objects.make(kinds::NODE, link.number(), Some(context_object))?;
         let (returned, outs) = link.call(
             calls::GDMA_NODE_BY_ID,
             |w| {
-                w.name(context_object.name());
+                w.name(context_name);
                 w.u32(id);
                 w.name(node_new.name());
             },
@@ -318,12 +330,13 @@ pub unsafe extern "C" fn gdma_node_by_id(
 pub unsafe extern "C" fn gdma_node_id(node: *mut gdma_node, id: *mut u32) -> i32 {
     answer(|| {
         let (node_object, link) = REMOTE.object(node.addr(), kinds::NODE)?;
+        let node_name = node_object.name();
         // SAFETY: C's rules for this function.
         let id_place = unsafe { out::place(id) }?;
         let (returned, outs) = link.cached(
             calls::GDMA_NODE_ID,
             |w| {
-                w.name(node_object.name());
+                w.name(node_name);
             },
             |r| {
                 let returned = r.i32()?;
@@ -358,10 +371,11 @@ pub unsafe extern "C" fn gdma_buffer_alloc(
 pub unsafe extern "C" fn gdma_buffer_free(buffer: *mut gdma_buffer) -> i32 {
     answer(|| {
         let (buffer_object, link) = REMOTE.object(buffer.addr(), kinds::BUFFER)?;
+        let buffer_name = buffer_object.name();
         let (returned, outs) = link.call(
             calls::GDMA_BUFFER_FREE,
             |w| {
-                w.name(buffer_object.name());
+                w.name(buffer_name);
             },
             |r| {
                 let returned = r.i32()?;

@@ -20,6 +20,17 @@ pub enum Failure {
     Lost,
     /// A fault of VirtFun's: the two halves do not understand each other.
     Internal,
+    /// The API was not begun in this process, or was ended.
+    Closed,
+    /// A status of the API's own, which the guest's half knows without the host.
+    Own(i64),
+}
+
+impl Failure {
+    /// A limit becomes this status of the API's own.
+    pub fn of_limit(self, status: i64) -> Failure {
+        if self == Failure::Limit { Failure::Own(status) } else { self }
+    }
 }
 
 impl From<Refusal> for Failure {

@@ -76,7 +76,7 @@ impl Ear {
 pub type Answer<'a> = Reader<'a>;
 
 /// Copies results out once; nothing is read where the host can still write.
-fn copy(results: Results<'_>, to: &mut Vec<u8>) -> Result<(), Error> {
+pub(crate) fn copy(results: Results<'_>, to: &mut Vec<u8>) -> Result<(), Error> {
     to.resize(results.len(), 0);
     results.read(0, to)
 }
@@ -124,6 +124,11 @@ impl Link {
         !self.lost.load(Ordering::Relaxed) && self.process.is_current()
     }
 
+    /// Whether it was opened in this process, and not before a fork.
+    pub fn is_here(&self) -> bool {
+        self.process.is_current()
+    }
+
     /// Its number in this process: an object keeps that of its own.
     pub fn number(&self) -> u32 {
         self.number
@@ -139,7 +144,7 @@ impl Link {
     }
 
     /// Notes a failure that ends the connection.
-    fn noted<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
+    pub(crate) fn noted<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
         if matches!(result, Err(Failure::Lost | Failure::Internal)) {
             self.lost.store(true, Ordering::Relaxed);
         }
@@ -170,6 +175,30 @@ impl Link {
             // Best effort: the host closes it with the process.
             let _ = session.map(Session::close);
         }
+    }
+
+    /// A call went to the host.
+    pub(crate) fn crossed(&self) {
+        self.crossings.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits until nothing is collected or under way.
+    pub(crate) fn clear(&self) -> Result<(), Failure> {
+        while self.busy.load(Ordering::Acquire) && !self.settle()? {
+            self.flush()?;
+            std::thread::sleep(CELL_PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Ends the connection: the host frees all objects, and its session is closed.
+    pub(crate) fn end(&self) {
+        if self.is_alive() {
+            // Best effort: the host does it as well when the session is gone.
+            let _ = self.call(numbers::END, |_| (), |_| Ok(()));
+        }
+        self.lose();
+        self.close_if_over();
     }
 
     /// Makes a call and waits for its answer. What was collected before goes first.

@@ -209,6 +209,47 @@ impl Objects {
         was_there
     }
 
+    /// The name that a number of the program's is, if it stands for an object of this connection;
+    /// otherwise that of no object.
+    #[inline]
+    pub fn known(&self, number: u64, kind: Kind, link: u32) -> Name {
+        let name = Name::from_wire(number);
+        match self.named(name, kind) {
+            Ok(object) if object.link() == link => name,
+            _ => Name::NONE,
+        }
+    }
+
+    /// Forgets an object by its name, if it is there.
+    pub fn forget_name(&self, name: Name, kind: Kind) {
+        if let Ok(object) = self.named(name, kind) {
+            self.forget(object);
+        }
+    }
+
+    /// Forgets the objects of kind `with` of a connection that has none of `kind` any more.
+    pub fn forget_with_last(&self, kind: Kind, with: Kind, link: u32) {
+        if self.of_link(link).all(|object| !object.is(kind)) {
+            self.of_link(link).filter(|object| object.is(with)).for_each(|o| {
+                self.forget(o);
+            });
+        }
+    }
+
+    /// Forgets all objects of a connection.
+    pub fn forget_all(&self, link: u32) {
+        self.of_link(link).for_each(|object| {
+            self.forget(object);
+        });
+    }
+
+    fn of_link(&self, link: u32) -> impl Iterator<Item = Object<'_>> {
+        let used = self.free().fresh as usize;
+        let all = self.places()[..used].iter().zip(0..);
+        let all = all.map(|(place, index)| Object { place, index });
+        all.filter(move |o| o.place.kind.load(Ordering::Acquire) != 0 && o.link() == link)
+    }
+
     /// Makes a place free, and puts it into no list; whether it was not free.
     #[inline]
     fn empty(&self, index: u32) -> bool {
@@ -259,6 +300,10 @@ impl<'a> Object<'a> {
     pub fn id(self) -> u32 {
         let generation = self.generation() & 0xFFFF;
         (generation.max(1) << 16) | self.index
+    }
+
+    fn is(self, kind: Kind) -> bool {
+        self.place.kind.load(Ordering::Acquire) == kind.into()
     }
 
     /// Which connection knows it.

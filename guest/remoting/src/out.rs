@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::failure::Failure;
+use vfun_remoting::Reader;
 
 /// A place for an answer, which must be there.
 ///
@@ -61,4 +62,168 @@ pub unsafe fn bytes<'a>(pointer: *const u8, len: usize) -> Result<&'a [u8], Fail
 pub unsafe fn fill(pointer: *mut u8, bytes: &[u8]) {
     // SAFETY: the caller promises it; `bytes` is ours.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer, bytes.len()) };
+}
+
+/// Bytes that a program hands over, or a null pointer, which is not the same as none.
+///
+/// # Safety
+/// As [`bytes`].
+#[inline]
+pub unsafe fn blob<'a>(pointer: *const u8, len: u64) -> Result<Option<&'a [u8]>, Failure> {
+    if pointer.is_null() {
+        return if len == 0 { Ok(None) } else { Err(Failure::Argument) };
+    }
+    // SAFETY: the caller promises it.
+    unsafe { bytes(pointer, usize::try_from(len).map_err(|_| Failure::Argument)?) }.map(Some)
+}
+
+/// Whether so many items of this size can be in memory.
+fn count<T>(count: u64) -> Result<usize, Failure> {
+    let most = isize::MAX as usize / size_of::<T>().max(1);
+    usize::try_from(count).ok().filter(|n| *n <= most).ok_or(Failure::Argument)
+}
+
+/// Structs that a program hands over, or a null pointer.
+///
+/// # Safety
+/// `pointer` is null or points to `len` items.
+pub unsafe fn list<'a, T>(pointer: *const T, len: u64) -> Result<Option<&'a [T]>, Failure> {
+    match (pointer.is_null(), count::<T>(len)?) {
+        (true, 0) => Ok(None),
+        (true, _) => Err(Failure::Argument),
+        (false, n) if n > vfun_remoting::limits::STRUCTS_MAX => Err(Failure::Limit),
+        // SAFETY: the caller promises it.
+        (false, n) => Ok(Some(unsafe { std::slice::from_raw_parts(pointer, n) })),
+    }
+}
+
+/// Structs that are to be filled.
+///
+/// # Safety
+/// `pointer` is null or points to `len` items that nobody else uses during the call.
+pub unsafe fn list_mut<'a, T>(pointer: *mut T, len: u64) -> Result<&'a mut [T], Failure> {
+    match (pointer.is_null(), count::<T>(len)?) {
+        (true, _) => Err(Failure::Argument),
+        (false, n) if n > vfun_remoting::limits::STRUCTS_MAX => Err(Failure::Limit),
+        // SAFETY: the caller promises it.
+        (false, n) => Ok(unsafe { std::slice::from_raw_parts_mut(pointer, n) }),
+    }
+}
+
+/// Places for so many answers.
+///
+/// # Safety
+/// `pointer` is null or points to memory for `len` items that nobody else uses during the call.
+pub unsafe fn places<'a, T>(
+    pointer: *mut T,
+    len: u64,
+) -> Result<&'a mut [std::mem::MaybeUninit<T>], Failure> {
+    match (pointer.is_null(), count::<T>(len)?) {
+        (true, _) => Err(Failure::Argument),
+        // SAFETY: the caller promises it; uninitialized items are allowed in this type.
+        (false, n) => Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), n) }),
+    }
+}
+
+/// Writes an answer of exactly as many bytes as there are places.
+pub fn write_all(places: &mut [std::mem::MaybeUninit<u8>], bytes: &[u8]) {
+    places.iter_mut().zip(bytes).for_each(|(place, byte)| {
+        place.write(*byte);
+    });
+}
+
+/// A number that an answer has several of.
+pub trait Item: Copy {
+    /// Reads so many of an answer.
+    fn read(r: &mut Reader<'_>, count: usize, put: impl FnMut(usize, Self)) -> Result<(), Failure>;
+}
+
+impl Item for u8 {
+    fn read(
+        r: &mut Reader<'_>,
+        count: usize,
+        mut put: impl FnMut(usize, u8),
+    ) -> Result<(), Failure> {
+        let bytes = r.bytes(count)?;
+        bytes.iter().enumerate().for_each(|(at, byte)| put(at, *byte));
+        Ok(())
+    }
+}
+
+impl Item for u64 {
+    fn read(
+        r: &mut Reader<'_>,
+        count: usize,
+        mut put: impl FnMut(usize, u64),
+    ) -> Result<(), Failure> {
+        (0..count).try_for_each(|at| Ok(put(at, r.u64()?)))
+    }
+}
+
+/// A place for items whose length the program says and gets to know in another place. A null
+/// pointer asks for the length alone.
+pub struct Room<'a, T> {
+    to: Option<&'a mut [std::mem::MaybeUninit<T>]>,
+    len: &'a mut u64,
+    /// The host is asked for no more.
+    most: u64,
+}
+
+impl<T: Item> Room<'_, T> {
+    /// # Safety
+    /// `len` is null or points to a length; `to` is null or points to memory for as many items.
+    /// Nobody else uses them during the call.
+    pub unsafe fn of(to: *mut T, len: *mut u64, most: u64) -> Result<Self, Failure> {
+        // SAFETY: the caller promises it.
+        let len = unsafe { len.as_mut() }.ok_or(Failure::Argument)?;
+        let to = match to.is_null() {
+            true => None,
+            // SAFETY: the caller promises it.
+            false => Some(unsafe { places(to, *len) }?),
+        };
+        Ok(Room { to, len, most })
+    }
+
+    /// How much room the host is told of.
+    pub fn asked(&self) -> u64 {
+        let room = self.to.as_ref().map(|to| (to.len() as u64).min(self.most));
+        room.unwrap_or(vfun_remoting::NOWHERE)
+    }
+
+    /// Reads the length, and the items if the call did what was asked.
+    pub fn read(&mut self, r: &mut Reader<'_>, whole: bool) -> Result<(), Failure> {
+        let (length, asked) = (r.u64()?, self.asked());
+        match &mut self.to {
+            Some(to) if whole => {
+                if length > asked {
+                    return Err(Failure::Internal);
+                }
+                T::read(r, length as usize, |at, item| {
+                    to[at].write(item);
+                })?;
+            }
+            // The program has the room, and no cell has.
+            Some(to) if asked < length && length <= to.len() as u64 => return Err(Failure::Limit),
+            _ => {}
+        }
+        *self.len = length;
+        Ok(())
+    }
+}
+
+/// Makes a call for each part of the bytes, of at most `most`, until one does not say `ok`.
+pub fn parts<S: PartialEq>(
+    bytes: Option<&[u8]>,
+    most: u64,
+    ok: S,
+    mut call: impl FnMut(Option<&[u8]>) -> Result<S, Failure>,
+) -> Result<S, Failure> {
+    let Some(long) = bytes.filter(|bytes| bytes.len() as u64 > most) else { return call(bytes) };
+    for part in long.chunks(most as usize) {
+        let status = call(Some(part))?;
+        if status != ok {
+            return Ok(status);
+        }
+    }
+    Ok(ok)
 }

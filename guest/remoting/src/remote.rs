@@ -4,7 +4,7 @@ use crate::connect::Description;
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::objects::{Kind, Object, Objects};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
 /// One for each front end, as a `static`.
 pub struct Remote {
@@ -14,11 +14,19 @@ pub struct Remote {
     first: OnceLock<&'static Link>,
     /// Held while one is made.
     opening: Mutex<()>,
+    /// The connection of an API that programs begin and end by calls.
+    begun: RwLock<Option<&'static Link>>,
 }
 
 impl Remote {
     pub const fn new(api: Description) -> Remote {
-        Remote { api, objects: Objects::new(), first: OnceLock::new(), opening: Mutex::new(()) }
+        Remote {
+            api,
+            objects: Objects::new(),
+            first: OnceLock::new(),
+            opening: Mutex::new(()),
+            begun: RwLock::new(None),
+        }
     }
 
     /// The latest connection, alive or not. Connections are few: one, and one more for each fork
@@ -67,6 +75,33 @@ impl Remote {
         let place = last.map_or(&self.first, |last| &last.next);
         place.set(link).map_err(|_| Failure::Internal)?;
         Ok(link)
+    }
+
+    /// Begins an API that is begun by a call; whether it was not begun before in this process.
+    pub fn begin(&self) -> Result<bool, Failure> {
+        let mut begun = self.begun.write().unwrap_or_else(PoisonError::into_inner);
+        if begun.is_some_and(Link::is_here) {
+            return Ok(false);
+        }
+        *begun = Some(self.link()?);
+        Ok(true)
+    }
+
+    /// The connection of an API that was begun.
+    #[inline]
+    pub fn begun(&self) -> Result<&'static Link, Failure> {
+        let begun = *self.begun.read().unwrap_or_else(PoisonError::into_inner);
+        let link = begun.filter(|link| link.is_here()).ok_or(Failure::Closed)?;
+        if link.is_alive() { Ok(link) } else { Err(Failure::Lost) }
+    }
+
+    /// Ends an API that was begun: its objects are gone, and the next begin connects again.
+    pub fn end(&self) -> Result<(), Failure> {
+        let begun = self.begun.write().unwrap_or_else(PoisonError::into_inner).take();
+        let link = begun.filter(|link| link.is_here()).ok_or(Failure::Closed)?;
+        link.end();
+        self.objects.forget_all(link.number());
+        Ok(())
     }
 
     /// The object that a pointer of the program's stands for, and the connection that knows it.

@@ -14,8 +14,8 @@
 //! length before it reaches the bytes. A call with up to five values needs no data space.
 //!
 //! Both sides read bytes that the other side wrote: a [`Reader`] never reads outside its
-//! bytes, and each of its errors is a [`Refusal`]. Pure: no unsafe code, no allocation in a
-//! reader.
+//! bytes, and each of its errors is a [`Refusal`]. Pure: no unsafe code; a reader allocates nothing
+//! but lists of names.
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ pub mod limits;
 mod name;
 mod reader;
 mod refusal;
+mod wipe;
 mod writer;
 
 pub use batch::{Record, Records, put_record};
@@ -32,7 +33,11 @@ pub use head::{AnswerHead, CallHead, HEAD_BYTES, WAITS};
 pub use name::Name;
 pub use reader::Reader;
 pub use refusal::Refusal;
+pub use wipe::{Wiped, wipe};
 pub use writer::Writer;
+
+/// The length on the wire of what a null pointer points to.
+pub const NOWHERE: u64 = u64::MAX;
 
 /// Calls of the core; an API's own begin at [`numbers::FIRST`].
 pub mod numbers {
@@ -51,6 +56,8 @@ pub mod numbers {
     /// Says that this channel hears the events of a connection, by the token that its [`HELLO`] was
     /// answered with.
     pub const LISTEN: u16 = 7;
+    /// Frees all objects of this connection, as its end does.
+    pub const END: u16 = 8;
     /// The first number of an API's own functions.
     pub const FIRST: u16 = 16;
 }

@@ -17,5 +17,20 @@ pub const EVENTS_MAX: usize = 32;
 /// Longest body of an event, bytes.
 pub const EVENT_BYTES: usize = 64;
 
+/// Most structs in one array that a call takes or fills, such as attributes of a template. An
+/// object of PKCS#11 has about 40.
+pub const STRUCTS_MAX: usize = 256;
+
+/// Most bytes that one call may ask to be filled, in all of its places together. A program gives
+/// each place more room than it needs; the answer has only what was filled.
+pub const PLACES_BYTES: usize = 1 << 20;
+
+/// Most objects that are found by one call: each costs a proposed name. Who wants more asks again.
+pub const FOUND_MAX: usize = 64;
+
+/// A call with a secret is at least as long, bytes, so that it lies in a cell's data space, which
+/// the caller can wipe, and never in the line (48 bytes), which it cannot.
+pub const SECRET_BYTES: usize = 64;
+
 /// Most buffers that one connection attaches at a time: each holds a call open.
 pub const ATTACHED_MAX: usize = 16;

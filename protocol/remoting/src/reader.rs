@@ -1,6 +1,6 @@
 //! Reads values and bytes that the other side wrote.
 
-use crate::{Name, Refusal};
+use crate::{NOWHERE, Name, Refusal};
 
 /// A body, read from its beginning. The bytes are a private copy: the other side cannot change
 /// them between two looks.
@@ -67,6 +67,12 @@ impl<'a> Reader<'a> {
         self.u64().map(Name::from_wire)
     }
 
+    /// The next value, a count of at most `most`, and as many names.
+    pub fn names(&mut self, most: usize) -> Result<Vec<Name>, Refusal> {
+        let count = self.length(most)?;
+        (0..count).map(|_| self.name()).collect()
+    }
+
     /// The next value, a length or count of at most `most`.
     #[inline]
     pub fn length(&mut self, most: usize) -> Result<usize, Refusal> {
@@ -85,6 +91,15 @@ impl<'a> Reader<'a> {
         Ok(&bytes[..len])
     }
 
+    /// The next bytes with their length; none for a null pointer.
+    #[inline]
+    pub fn blob(&mut self) -> Result<Option<&'a [u8]>, Refusal> {
+        match self.u64()? {
+            NOWHERE => Ok(None),
+            len => self.bytes(usize::try_from(len).map_err(|_| Refusal::Malformed)?).map(Some),
+        }
+    }
+
     /// What was not read.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
@@ -95,6 +110,16 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn left(&self) -> usize {
         self.rest.len()
+    }
+
+    /// As [`Reader::end`], behind a [pad](crate::Writer::pad).
+    pub fn end_padded(&self) -> Result<(), Refusal> {
+        let short = self.rest.len() < crate::limits::SECRET_BYTES;
+        if short && self.rest.iter().all(|byte| *byte == 0) {
+            Ok(())
+        } else {
+            Err(Refusal::Malformed)
+        }
     }
 
     /// Refused if anything is left: the two sides do not agree on the parameters.

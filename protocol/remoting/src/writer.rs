@@ -1,6 +1,6 @@
 //! Writes values and bytes for the other side.
 
-use crate::{AnswerHead, CallHead, HEAD_BYTES, Name};
+use crate::{AnswerHead, CallHead, HEAD_BYTES, NOWHERE, Name};
 
 /// A call or an answer, written from its beginning. It can only be fed values, names and
 /// bytes; an address has no way in.
@@ -103,6 +103,19 @@ impl<'a> Writer<'a> {
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.to.extend_from_slice(bytes);
         self.to.resize(self.to.len().next_multiple_of(8), 0);
+    }
+
+    /// Appends bytes behind their length; [`NOWHERE`] stands for a null pointer.
+    #[inline]
+    pub fn blob(&mut self, bytes: Option<&[u8]>) {
+        self.u64(bytes.map_or(NOWHERE, |bytes| bytes.len() as u64));
+        self.bytes(bytes.unwrap_or_default());
+    }
+
+    /// Appends zeros until call and head have [`SECRET_BYTES`](crate::limits::SECRET_BYTES).
+    pub fn pad(&mut self) {
+        let most = crate::limits::SECRET_BYTES - HEAD_BYTES;
+        (self.len()..most).step_by(8).for_each(|_| self.u64(0));
     }
 
     /// Appends `len` zeros and their padding, which `fill` may change: bytes that a library writes.

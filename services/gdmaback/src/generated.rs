@@ -1,10 +1,25 @@
 //! The host's half of the API `gdma`.
 //!
 //! Made by `vfun-apigen generate gdma`; change tools/apigen/apis/gdma and make it again.
-#![allow(unsafe_code, unused_imports, non_camel_case_types, clippy::too_many_arguments)]
+#![allow(
+    unsafe_code,
+    unused_imports,
+    unused_mut,
+    unused_variables,
+    dead_code,
+    non_camel_case_types,
+    non_snake_case,
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
+    clippy::unnecessary_cast,
+    clippy::useless_conversion
+)]
 use crate::hand;
+use std::any::Any;
 use std::ffi::c_void;
-use vfun_remoting_host::{Context, Name, Reader, Refusal, Returned, Writer};
+use vfun_remoting_host::{
+    Context, NOWHERE, Name, Places, Reader, Refusal, Returned, Room, Writer, limits, room,
+};
 
 /// Stands for the whole description: the guest's half must have the same.
 pub const FINGERPRINT: u64 = 0x168698a033a0735;
@@ -13,7 +28,6 @@ pub const FINGERPRINT: u64 = 0x168698a033a0735;
 pub const OK: i32 = 0;
 
 /// Kinds of objects.
-#[allow(dead_code)]
 pub mod kinds {
     pub const BUFFER: u16 = 3;
     pub const CONTEXT: u16 = 1;
@@ -21,7 +35,6 @@ pub mod kinds {
     pub const TRANSFER: u16 = 4;
 }
 /// Numbers of calls.
-#[allow(dead_code)]
 pub mod calls {
     pub const GDMA_INIT: u16 = 16;
     pub const GDMA_EXIT: u16 = 17;
@@ -208,6 +221,7 @@ pub fn write_gdma_progress(w: &mut Writer<'_>, of: &gdma_progress) {
 }
 
 fn gdma_device_info(
+    state: &mut hand::State,
     native: &Native,
     cx: &mut Context<'_>,
     mut args: Reader<'_>,
@@ -242,6 +256,7 @@ fn gdma_device_info(
 }
 
 fn gdma_node_count(
+    state: &mut hand::State,
     native: &Native,
     cx: &mut Context<'_>,
     mut args: Reader<'_>,
@@ -264,6 +279,7 @@ fn gdma_node_count(
 }
 
 fn gdma_node_local(
+    state: &mut hand::State,
     native: &Native,
     cx: &mut Context<'_>,
     mut args: Reader<'_>,
@@ -290,6 +306,7 @@ fn gdma_node_local(
 }
 
 fn gdma_node_by_id(
+    state: &mut hand::State,
     native: &Native,
     cx: &mut Context<'_>,
     mut args: Reader<'_>,
@@ -317,6 +334,7 @@ fn gdma_node_by_id(
 }
 
 fn gdma_node_id(
+    state: &mut hand::State,
     native: &Native,
     cx: &mut Context<'_>,
     mut args: Reader<'_>,
@@ -338,6 +356,7 @@ fn gdma_node_id(
 }
 
 fn gdma_buffer_free(
+    state: &mut hand::State,
     native: &Native,
     cx: &mut Context<'_>,
     mut args: Reader<'_>,
@@ -358,6 +377,7 @@ fn gdma_buffer_free(
 }
 
 fn gdma_transfer_query(
+    state: &mut hand::State,
     native: &Native,
     cx: &mut Context<'_>,
     mut args: Reader<'_>,
@@ -380,6 +400,7 @@ fn gdma_transfer_query(
 }
 
 fn gdma_transfer_release(
+    state: &mut hand::State,
     native: &Native,
     cx: &mut Context<'_>,
     mut args: Reader<'_>,
@@ -399,30 +420,47 @@ fn gdma_transfer_release(
     Ok(Returned::Fine)
 }
 
+type Call = fn(
+    &mut hand::State,
+    &Native,
+    &mut Context<'_>,
+    Reader<'_>,
+    &mut Writer<'_>,
+) -> Result<Returned, Refusal>;
+
+/// Calls by their numbers, from 16 on.
+const CALLS: [Option<Call>; 17] = [
+    Some(hand::gdma_init),
+    Some(hand::gdma_exit),
+    Some(gdma_device_info),
+    Some(gdma_node_count),
+    Some(gdma_node_local),
+    Some(gdma_node_by_id),
+    Some(gdma_node_id),
+    Some(hand::gdma_buffer_alloc),
+    Some(gdma_buffer_free),
+    None,
+    None,
+    None,
+    Some(hand::gdma_transfer_start),
+    None,
+    None,
+    Some(gdma_transfer_query),
+    Some(gdma_transfer_release),
+];
+
 /// Makes one call, by its number.
 pub fn dispatch(
-    hand: &mut hand::State,
+    state: &mut hand::State,
     native: &Native,
     call: u16,
     cx: &mut Context<'_>,
     args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<Returned, Refusal> {
-    match call {
-        calls::GDMA_INIT => hand::gdma_init(hand, native, cx, args, reply),
-        calls::GDMA_EXIT => hand::gdma_exit(hand, native, cx, args, reply),
-        calls::GDMA_DEVICE_INFO => gdma_device_info(native, cx, args, reply),
-        calls::GDMA_NODE_COUNT => gdma_node_count(native, cx, args, reply),
-        calls::GDMA_NODE_LOCAL => gdma_node_local(native, cx, args, reply),
-        calls::GDMA_NODE_BY_ID => gdma_node_by_id(native, cx, args, reply),
-        calls::GDMA_NODE_ID => gdma_node_id(native, cx, args, reply),
-        calls::GDMA_BUFFER_ALLOC => hand::gdma_buffer_alloc(hand, native, cx, args, reply),
-        calls::GDMA_BUFFER_FREE => gdma_buffer_free(native, cx, args, reply),
-        calls::GDMA_TRANSFER_START => hand::gdma_transfer_start(hand, native, cx, args, reply),
-        calls::GDMA_TRANSFER_QUERY => gdma_transfer_query(native, cx, args, reply),
-        calls::GDMA_TRANSFER_RELEASE => gdma_transfer_release(native, cx, args, reply),
-        _ => Err(Refusal::Unknown),
-    }
+    let at = usize::from(call).wrapping_sub(16);
+    let make = CALLS.get(at).copied().flatten().ok_or(Refusal::Unknown)?;
+    make(state, native, cx, args, reply)
 }
 
 /// Frees an object whose program is gone. Objects without a function here end with their parents.

@@ -41,6 +41,11 @@ pub trait Backend: Sized {
         reply: &mut Writer<'_>,
     ) -> Result<Returned, Refusal>;
 
+    /// Whether a call and its answer are wiped after use.
+    fn is_secret(_call: u16) -> bool {
+        false
+    }
+
     /// Frees an object whose connection ends. Children come before their parents.
     fn destroy(&mut self, kind: Kind, native: Native);
 }

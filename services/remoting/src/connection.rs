@@ -26,6 +26,12 @@ impl<B: Backend> Connection<B> {
         }
     }
 
+    /// Frees all objects, children before their parents.
+    fn free_all(&mut self) {
+        let all = self.objects.take_all();
+        all.into_iter().for_each(|(kind, native)| self.backend.destroy(kind, native));
+    }
+
     /// Makes one call: of the API, or of a buffer. By itself or as a record of a batch.
     pub fn make(
         &mut self,
@@ -37,6 +43,11 @@ impl<B: Backend> Connection<B> {
             numbers::DETACH => {
                 let handle = only(&mut args)?;
                 self.attached.remove(handle).map(|()| Returned::Fine)
+            }
+            numbers::END => {
+                args.end()?;
+                self.free_all();
+                Ok(Returned::Fine)
             }
             numbers::ATTACHED => {
                 let handle = only(&mut args)?;
@@ -63,10 +74,7 @@ pub(crate) fn only(args: &mut Reader<'_>) -> Result<u64, Refusal> {
 
 impl<B: Backend> Drop for Connection<B> {
     fn drop(&mut self) {
-        let all = self.objects.take_all();
-        let freed = catch_unwind(AssertUnwindSafe(|| {
-            all.into_iter().for_each(|(kind, native)| self.backend.destroy(kind, native));
-        }));
+        let freed = catch_unwind(AssertUnwindSafe(|| self.free_all()));
         self.events.end();
         // Only now: the library used these until its objects were gone.
         match freed {

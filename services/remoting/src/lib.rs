@@ -17,6 +17,7 @@ pub mod fuzz;
 mod objects;
 mod order;
 mod remoted;
+pub mod room;
 mod tokens;
 #[cfg(feature = "trial")]
 pub mod trial;
@@ -26,4 +27,5 @@ pub use backend::{Backend, Context, Returned};
 pub use events::Events;
 pub use objects::{Kind, Native, Objects};
 pub use remoted::Remoted;
-pub use vfun_remoting::{Name, Reader, Refusal, Writer};
+pub use room::{Places, Room};
+pub use vfun_remoting::{NOWHERE, Name, Reader, Refusal, Writer, limits};

@@ -90,6 +90,31 @@ impl Objects {
         }
     }
 
+    /// Refused if there are as many of a kind as a connection may have.
+    pub fn check_most(&self, kind: Kind, most: usize) -> Result<(), Refusal> {
+        // Most connections have few objects at all: then nothing is counted.
+        if self.len() < most || self.of_kind(kind).count() < most {
+            return Ok(());
+        }
+        Err(Refusal::Limit)
+    }
+
+    /// Names of a kind, with what the library calls them.
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (Name, Native)> {
+        self.places.iter().enumerate().filter_map(move |(place, object)| {
+            let object = object.as_ref().filter(|object| object.kind == kind)?;
+            Some((Name::new(place, object.generation), object.native))
+        })
+    }
+
+    /// Forgets the objects of kind `with` when there are none of `kind` any more.
+    pub fn remove_with_last(&mut self, kind: Kind, with: Kind) {
+        if self.of_kind(kind).next().is_none() {
+            let all: Vec<_> = self.of_kind(with).map(|(name, _)| name).collect();
+            all.into_iter().for_each(|name| self.remove(name));
+        }
+    }
+
     /// Whether the names that one call proposes for several objects have places of their own.
     pub fn check_apart(&self, proposed: &[Name]) -> Result<(), Refusal> {
         let place = |name: &Name| name.place().map(|(place, _)| place);
@@ -159,7 +184,10 @@ impl Objects {
     pub fn remove(&mut self, name: Name) {
         let Some((place, _)) = name.place() else { return };
         let Some(object) = self.places.get_mut(place).and_then(Option::take) else { return };
-        self.names.remove(&(object.kind, object.native));
+        let key = (object.kind, object.native);
+        if self.names.get(&key) == Some(&name) {
+            self.names.remove(&key);
+        }
         if let Some(parent) = self.object_mut(object.parent) {
             parent.children -= 1;
         }

@@ -4,11 +4,12 @@
 //! early is kept, as a private copy, until those before it were made.
 
 use std::collections::BTreeMap;
+use vfun_remoting::Wiped;
 use vfun_sdk::Answerer;
 
 /// A call that came too early.
 pub(crate) struct Early {
-    pub bytes: Vec<u8>,
+    pub bytes: Wiped,
     pub call: Answerer,
 }
 
@@ -80,9 +81,9 @@ mod tests {
             (Turn::Now, Turn::Early, Turn::Now)
         );
         let call = Out::private_later(&mut room, &calls).later().unwrap();
-        order.keep(2, Early { bytes: vec![2], call });
+        order.keep(2, Early { bytes: Wiped(vec![2]), call });
         assert_eq!(order.turn(2), Turn::Past, "a second one of this number");
-        assert_eq!(order.made(1).map(|e| e.bytes), Some(vec![2]));
+        assert_eq!(order.made(1).map(|e| e.bytes.to_vec()), Some(vec![2]));
         assert!(order.made(2).is_none());
         assert_eq!((order.turn(1), order.turn(3)), (Turn::Past, Turn::Now));
     }
@@ -95,7 +96,7 @@ mod tests {
         for sequence in 2..500 {
             let call = Out::private_later(&mut room, &calls).later().unwrap();
             let held = calls.hold(0).unwrap();
-            order.keep(sequence, Early { bytes: vec![0; 4096], call });
+            order.keep(sequence, Early { bytes: Wiped(vec![0; 4096]), call });
             drop(held); // its deadline passed, and its cell is used again
         }
         assert_eq!(order.early.len(), 1, "the latest");

@@ -7,7 +7,7 @@ use crate::events::Events;
 use crate::order::{Early, Order, Turn};
 use crate::tokens::{self, Token};
 use std::sync::Arc;
-use vfun_remoting::{AnswerHead, CallHead, Reader, Records, Refusal, Writer, numbers};
+use vfun_remoting::{AnswerHead, CallHead, Reader, Records, Refusal, Wiped, Writer, numbers, wipe};
 use vfun_sdk::{Args, Config, Driver, DriverError, Out};
 
 /// A connection to one API.
@@ -26,6 +26,17 @@ pub struct Remoted<B: Backend> {
     most_bytes: usize,
 }
 
+/// Whether a call, or one of a batch, is wiped after use.
+fn is_secret<B: Backend>(call: &[u8]) -> bool {
+    match CallHead::split(call) {
+        Ok((head, body)) if head.call == numbers::BATCH => {
+            Records::new(body).flatten().any(|record| B::is_secret(record.call))
+        }
+        Ok((head, _)) => B::is_secret(head.call),
+        Err(_) => false,
+    }
+}
+
 /// What becomes of the cell of a call.
 enum Then {
     /// It is answered with what was written.
@@ -41,13 +52,22 @@ impl<B: Backend> Driver for Remoted<B> {
 
     fn call(&mut self, args: &Args<'_>, out: &mut Out<'_>) -> Result<(), DriverError> {
         self.copy(args)?;
-        let call = std::mem::take(&mut self.call);
+        let mut call = std::mem::take(&mut self.call);
         let then = self.take(&call, out);
+        let secret = is_secret::<B>(&call);
+        if secret {
+            wipe(&mut call);
+        }
         self.call = call;
-        match then? {
+        let done = match then? {
             Then::Answer => out.put(&self.answer),
             Then::Open => Ok(()),
+        };
+        if secret {
+            wipe(&mut self.answer);
+            wipe(&mut self.scratch);
         }
+        done
     }
 }
 
@@ -61,7 +81,8 @@ impl<B: Backend> Remoted<B> {
             token: None,
             hears: None,
             call: vec![],
-            answer: vec![],
+            // A vector that grows leaves its bytes behind.
+            answer: Vec::with_capacity(cell_bytes),
             scratch: vec![],
             most_bytes: vfun_sdk::abi::INLINE_BYTES.max(cell_bytes),
         }
@@ -101,7 +122,7 @@ impl<B: Backend> Remoted<B> {
             Turn::Now => {}
             Turn::Past => return Ok(self.refuse(Refusal::Malformed)),
             Turn::Early => {
-                let early = Early { bytes: call.to_vec(), call: out.later()? };
+                let early = Early { bytes: Wiped(call.to_vec()), call: out.later()? };
                 self.order.keep(head.sequence, early);
                 return Ok(Then::Open);
             }

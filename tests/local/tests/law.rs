@@ -331,8 +331,10 @@ const UNSAFE_MAY_BE_IN: &[&str] = &[
     "services/gdma/src/edge",
     // A remoted API's C symbols in the guest, and its library's on the host.
     "guest/gdma/src",
+    "guest/pkcs11/src",
     "guest/remoting/src/out.rs",
     "services/gdmaback/src",
+    "services/pkcs11back/src",
     // Both libraries of that API in one program, to be compared.
     "bench/gdmalib/src/edge.rs",
     // OpenCL's C interface.

@@ -18,8 +18,22 @@ pub struct Annotations {
     pub cell_bytes: u32,
     /// Calls under way at once: a power of two.
     pub depth: u16,
+    /// Programs begin the API by this function and end it by one of their own: before and after,
+    /// all others say the status `closed`.
+    pub begin: Option<String>,
+    /// The struct of function pointers by which programs, and the host's half, get at the functions.
+    pub table: Option<String>,
     pub output: Output,
     pub status: Status,
+    /// Types of numbers that the host's hooks look at wherever a function takes one.
+    #[serde(default)]
+    pub checked: BTreeMap<String, Check>,
+    /// Structs with bytes behind pointers.
+    #[serde(default, rename = "struct")]
+    pub structs: BTreeMap<String, StructNotes>,
+    /// Structs whose bytes mean what a number beside them says.
+    #[serde(default)]
+    pub tagged: BTreeMap<String, TaggedNotes>,
     #[serde(default)]
     pub object: BTreeMap<String, ObjectKind>,
     /// By function. Every function of the facts has an entry.
@@ -51,16 +65,73 @@ pub struct Status {
     pub no_host: String,
     pub lost: String,
     pub internal: String,
+    /// The API was not begun, or was ended.
+    pub closed: Option<String>,
+    /// Failures with which lengths, and places of structs, count all the same.
+    #[serde(default)]
+    pub partial: Vec<String>,
 }
 
-/// A kind of object that programs hold by a pointer.
+/// Who looks at numbers of a type.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub struct Check {
+    /// A function of the host's hooks: whether this number may be used.
+    pub by: String,
+    /// The status if not.
+    pub refused: String,
+}
+
+/// What is said of a struct with pointers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StructNotes {
+    /// Members that point to bytes, and those that say how many.
+    #[serde(default)]
+    pub bytes: BTreeMap<String, String>,
+    /// The number that says what the bytes are.
+    pub tag: Option<String>,
+    /// Tags with one of these bits are refused, as their bytes may have pointers, but for `allow`.
+    #[serde(default)]
+    pub refuse_bits: u64,
+    #[serde(default)]
+    pub allow: Vec<String>,
+    /// The status for these.
+    pub refused: Option<String>,
+}
+
+/// What is said of a struct with a number, a pointer and a length.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaggedNotes {
+    pub tag: String,
+    pub pointer: String,
+    pub length: String,
+    /// The status for bytes that the tag does not have.
+    pub refused: String,
+    /// By tag: `16`, `1..256` (so many bytes without a pointer) or `struct NAME`. All others have
+    /// nothing there.
+    pub case: BTreeMap<String, String>,
+}
+
+/// A kind of object that programs hold by a pointer or by a number.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ObjectKind {
     /// Its number, never changed.
     pub number: u16,
     /// The opaque struct that pointers to it name.
-    pub pointer: String,
+    pub pointer: Option<String>,
+    /// The type of numbers that stand for it. 0 is none: the library gets it for a number that
+    /// stands for no object, and its own error is the answer.
+    pub handle: Option<String>,
+    /// Its names go with the last object of this kind.
+    pub with: Option<String>,
+    /// A program may free one that it only found.
+    #[serde(default)]
+    pub free_found: bool,
+    /// Most of them that a connection has.
+    pub most: Option<u32>,
     /// The kind that it belongs to, and ends with.
     pub parent: Option<String>,
     /// The function that frees one whose program is gone. None: it ends with its parent.
@@ -81,6 +152,19 @@ pub struct FunctionNotes {
     /// The host's half calls the library's function although the guest's does not ask for it.
     #[serde(default)]
     pub native: bool,
+    /// Its call and its answer are wiped after use.
+    #[serde(default)]
+    pub secret: bool,
+    /// The guest makes several calls of one whose bytes do not fit a cell.
+    #[serde(default)]
+    pub split: bool,
+    /// The host's hooks note it, with its numbers and what it returned.
+    #[serde(default)]
+    pub audit: bool,
+    /// The status if the call is too long for a cell, where the API has a better one than `limit`.
+    pub limit: Option<String>,
+    /// A local one always says this status.
+    pub answer: Option<String>,
     /// The parameter whose object it frees, if it succeeds.
     pub frees: Option<String>,
     /// What each parameter is for, where the type does not say it.

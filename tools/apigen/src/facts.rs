@@ -23,6 +23,15 @@ pub struct Facts {
     pub functions: Vec<CFunction>,
 }
 
+impl Facts {
+    /// Gives members and parameters that are called as a word of Rust another name.
+    pub fn rename(&mut self) {
+        let members = self.structs.values_mut().flat_map(|told| &mut told.members);
+        let parameters = self.functions.iter_mut().flat_map(|told| &mut told.parameters);
+        members.chain(parameters).filter(|f| f.name == "type").for_each(|f| f.name.push('_'));
+    }
+}
+
 /// A function as its prototype says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

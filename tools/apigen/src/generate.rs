@@ -51,7 +51,8 @@ pub fn generate(folder: &Path) -> Result<Vec<Made>, GenerateError> {
         ["facts.toml", "api.toml", "numbers.toml"].map(|name| folder.join(name));
     let (facts_text, notes_text) = (read(&facts_path)?, read(&notes_path)?);
     let numbers_text = read(&numbers_path)?;
-    let facts: Facts = parse(&facts_path, &facts_text)?;
+    let mut facts: Facts = parse(&facts_path, &facts_text)?;
+    facts.rename();
     let notes: Annotations = parse(&notes_path, &notes_text)?;
     let numbers = Numbers::read(&numbers_text)
         .map_err(|why| GenerateError::File { path: numbers_path, why })?;

@@ -1,7 +1,7 @@
 //! The API as the generator sees it: facts and annotations brought together, nothing left open.
 
 use crate::annotations::{ByHand, How, Output};
-use crate::facts::CStruct;
+use crate::facts::CType;
 use std::collections::BTreeMap;
 use vfun_signature::Scalar;
 
@@ -13,11 +13,15 @@ pub struct Model {
     pub source: String,
     pub cell_bytes: u32,
     pub depth: u16,
+    /// Programs begin and end it by calls.
+    pub begins: bool,
+    /// The struct of all functions, if programs get at them by one.
+    pub table: Option<String>,
     pub output: Output,
     pub status: StatusModel,
     pub kinds: Vec<KindModel>,
-    /// Structs that functions fill or read.
-    pub structs: BTreeMap<String, CStruct>,
+    /// All structs of the facts.
+    pub structs: BTreeMap<String, StructModel>,
     pub functions: Vec<FunctionModel>,
     /// Stands for all of it.
     pub fingerprint: u64,
@@ -30,16 +34,76 @@ pub struct StatusModel {
     pub ok: i64,
     /// `Failure`'s variants and their values.
     pub failures: Vec<(&'static str, i64)>,
+    /// Failures with which lengths count.
+    pub partial: Vec<i64>,
 }
 
 #[derive(Debug)]
 pub struct KindModel {
     pub name: String,
     pub number: u16,
-    /// The opaque struct's name.
-    pub pointer: String,
+    /// The opaque struct's name; none: programs hold a number.
+    pub pointer: Option<String>,
     pub parent: Option<String>,
+    pub with: Option<String>,
     pub end: Option<String>,
+    pub free_found: bool,
+    pub most: Option<u32>,
+}
+
+/// A struct of C and how it goes over.
+#[derive(Debug)]
+pub struct StructModel {
+    pub members: Vec<Member>,
+    pub goes: Goes,
+}
+
+#[derive(Debug)]
+pub struct Member {
+    pub name: String,
+    /// Without typedefs.
+    pub ty: CType,
+    /// As Rust writes it.
+    pub rust: String,
+}
+
+/// How a struct goes over.
+#[derive(Debug)]
+pub enum Goes {
+    /// Its members are numbers, arrays of them, and such structs.
+    Plain,
+    /// Some members point to bytes. By pointer, the member with the length.
+    Bytes { lengths: BTreeMap<String, String>, refused: Option<RefusedTags> },
+    /// Its bytes are what a tag says.
+    Tagged(TaggedModel),
+    /// Only within the guest or the host.
+    Never,
+}
+
+/// Tags that are refused: with a bit of `bits`, but for `allow`.
+#[derive(Debug)]
+pub struct RefusedTags {
+    pub tag: String,
+    pub bits: u64,
+    pub allow: Vec<i64>,
+    pub status: i64,
+}
+
+#[derive(Debug)]
+pub struct TaggedModel {
+    pub tag: String,
+    pub pointer: String,
+    pub length: String,
+    pub status: i64,
+    pub cases: BTreeMap<i64, TagCase>,
+}
+
+/// What a tag's bytes are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TagCase {
+    /// Bytes without pointers: least and most.
+    Flat(u64, u64),
+    Struct(String),
 }
 
 #[derive(Debug)]
@@ -52,7 +116,23 @@ pub struct FunctionModel {
     pub plain: Option<String>,
     /// The host's half calls the library's function.
     pub native: bool,
+    pub secret: bool,
+    pub split: bool,
+    pub audit: bool,
+    /// The status for a call that is too long.
+    pub limit: Option<i64>,
+    /// The status that a local one always says.
+    pub answer: Option<i64>,
     pub parameters: Vec<Parameter>,
+}
+
+impl FunctionModel {
+    pub fn frees(&self) -> Option<&str> {
+        match &self.does {
+            Does::Call { frees, .. } => frees.as_deref(),
+            Does::Refuse(_) => None,
+        }
+    }
 }
 
 /// What becomes of a call.
@@ -73,6 +153,16 @@ pub struct Parameter {
     /// Its type in Rust, for the C symbol.
     pub rust: String,
     pub role: Role,
+    /// A function of the host's hooks that looks at it, and the status if it may not be.
+    pub check: Option<(String, i64)>,
+}
+
+/// How many bytes there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// As many as this parameter says.
+    Said(String),
+    Fixed(u64),
 }
 
 /// What a parameter is for.
@@ -86,14 +176,30 @@ pub enum Role {
     NewObject { kind: String },
     /// The place for an object that was there before.
     FoundObject { kind: String },
+    /// Places for objects that were there before: at most so many, and where to say how many.
+    FoundList { kind: String, most: String, count: String },
     /// The place for a number.
     OutValue(Scalar),
     /// The place for a struct.
     OutStruct(String),
     /// A struct that goes to the host.
     InStruct(String),
-    /// Bytes that go to the host; how many, by another parameter.
-    InBytes { length: String },
+    /// Bytes that go to the host.
+    InBytes { length: Length },
+    /// Structs with bytes that go to the host.
+    InList { of: String, count: String },
+    /// A place for bytes, whose length is said and answered in another place.
+    OutBytes { length: String },
+    /// The same for numbers of 64 bits.
+    OutNumbers { count: String },
+    /// A place for exactly so many bytes.
+    OutExact { length: String },
+    /// Structs whose bytes are to be filled.
+    FillList { of: String, count: String },
+    /// A length or a count that goes with another parameter.
+    Implied,
+    /// It does not go to the host, which passes 0.
+    Ignored,
     /// Only for code that is written by hand.
     ByHand,
 }

@@ -1,8 +1,11 @@
 //! Brings facts and annotations together. Every function and every parameter is covered, or
 //! this fails and names what is not.
 
-use crate::annotations::{Annotations, ByHand, FunctionNotes, How};
-use crate::facts::{CField, CFunction, CType, Facts};
+mod roles;
+mod structs;
+
+use crate::annotations::{Annotations, ByHand, FunctionNotes, How, ObjectKind};
+use crate::facts::{CFunction, CType, Facts};
 use crate::model::{Does, FunctionModel, KindModel, Model, Parameter, Role, StatusModel};
 use crate::numbers::Numbers;
 use std::collections::BTreeMap;
@@ -26,6 +29,7 @@ pub fn resolve(
     let kinds = resolver.kinds(&mut wrong);
     let status = resolver.status(&mut wrong);
     let structs = resolver.structs(&functions, &mut wrong);
+    resolver.begin(&mut wrong);
     let (Some(status), true) = (status, wrong.is_empty()) else { return Err(wrong) };
     Ok(Model {
         name: notes.name,
@@ -33,6 +37,8 @@ pub fn resolve(
         source: notes.source,
         cell_bytes: notes.cell_bytes,
         depth: notes.depth,
+        begins: notes.begin.is_some(),
+        table: notes.table,
         output: notes.output,
         status,
         kinds,
@@ -86,17 +92,58 @@ impl Resolver<'_> {
                 wrong.push(format!("function.{name}: it has no parameter {of}"));
             }
         }
-        let local = notes.how == How::Local || notes.by_hand == ByHand::Both;
-        let lenient = local || notes.refuse.is_some();
+        let parameters = self.parameters(function, notes, &mut wrong);
+        let does = match &notes.refuse {
+            Some(why) => Does::Refuse(why.clone()),
+            None => {
+                Does::Call { how: notes.how, by_hand: notes.by_hand, frees: notes.frees.clone() }
+            }
+        };
+        let asked = matches!(&does, Does::Call { how, .. } if *how != How::Local);
+        let mut value = |key: &str, text: &Option<String>| {
+            let text = text.as_ref()?;
+            self.value(&format!("function.{name}.{key}"), text, &mut wrong)
+        };
+        let (limit, answer) = (value("limit", &notes.limit), value("answer", &notes.answer));
+        if answer.is_some() && notes.how != How::Local {
+            wrong.push(format!("function.{name}: only a local one has an answer"));
+        }
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
+        Ok(FunctionModel {
+            name: name.clone(),
+            number,
+            does,
+            plain: (!status).then(|| self.rust(&function.returns)),
+            native: asked || notes.native,
+            secret: notes.secret,
+            split: notes.split,
+            audit: notes.audit,
+            limit,
+            answer,
+            parameters,
+        })
+    }
+
+    fn parameters(
+        &self,
+        function: &CFunction,
+        notes: &FunctionNotes,
+        wrong: &mut Vec<String>,
+    ) -> Vec<Parameter> {
+        let name = &function.name;
+        let by_hand = notes.how == How::Local || notes.by_hand == ByHand::Both;
+        let lenient = by_hand || notes.refuse.is_some();
         let mut parameters = vec![];
+        let implied = roles::implied(notes);
         for parameter in &function.parameters {
             let said = notes.parameters.get(&parameter.name).map(String::as_str);
-            let role = self.role(&parameter.ty, said).and_then(|role| match &role {
-                Role::InBytes { length } => {
-                    self.bytes(function, &parameter.name, length).map(|()| role)
-                }
-                _ => Ok(role),
-            });
+            let role = match implied.contains(parameter.name.as_str()) {
+                true => Ok(Role::Implied),
+                false => self.role(&parameter.ty, said),
+            };
+            let role = role.and_then(|role| self.fits(function, &parameter.name, role));
             let role = match role {
                 Ok(role) => role,
                 Err(_) if lenient && said.is_none() => Role::ByHand,
@@ -105,28 +152,47 @@ impl Resolver<'_> {
                     continue;
                 }
             };
+            let check = self.check(&parameter.ty, wrong);
             let rust = self.rust(&parameter.ty);
-            parameters.push(Parameter { name: parameter.name.clone(), rust, role });
+            parameters.push(Parameter { name: parameter.name.clone(), rust, role, check });
         }
-        let does = match &notes.refuse {
-            Some(why) => Does::Refuse(why.clone()),
-            None => {
-                Does::Call { how: notes.how, by_hand: notes.by_hand, frees: notes.frees.clone() }
-            }
-        };
-        let asked = matches!(&does, Does::Call { how, .. } if *how != How::Local);
-        if wrong.is_empty() {
-            let native = asked || notes.native;
-            let plain = (!status).then(|| self.rust(&function.returns));
-            Ok(FunctionModel { name: name.clone(), number, does, plain, native, parameters })
-        } else {
-            Err(wrong)
+        if let Err(why) = roles::go_together(&parameters, notes) {
+            wrong.push(format!("function.{name}: {why}"));
+        }
+        parameters
+    }
+
+    /// Who looks at numbers of this type.
+    fn check(&self, ty: &CType, wrong: &mut Vec<String>) -> Option<(String, i64)> {
+        let CType::Alias(name) = ty else { return None };
+        let check = self.notes.checked.get(name)?;
+        let status = self.value(&format!("checked.{name}"), &check.refused, wrong)?;
+        Some((check.by.clone(), status))
+    }
+
+    /// A number, or a constant of the header.
+    fn value(&self, key: &str, text: &str, wrong: &mut Vec<String>) -> Option<i64> {
+        let known = text.parse().ok().or_else(|| self.facts.constants.get(text).copied());
+        if known.is_none() {
+            wrong.push(format!("{key}: the header has no constant {text}"));
+        }
+        known
+    }
+
+    /// Whether an API that is begun says all of it.
+    fn begin(&self, wrong: &mut Vec<String>) {
+        let Some(begin) = &self.notes.begin else { return };
+        if !self.facts.functions.iter().any(|f| f.name == *begin) {
+            wrong.push(format!("begin: the header has no function {begin}"));
+        }
+        if self.notes.status.closed.is_none() {
+            wrong.push("status.closed: what do functions say before the API is begun?".into());
         }
     }
 
-    fn kind_of(&self, opaque: &str) -> Result<String, String> {
-        let found = self.notes.object.iter().find(|(_, kind)| kind.pointer == opaque);
-        found.map(|(name, _)| name.clone()).ok_or(format!("no [object] has the pointer {opaque}"))
+    /// The kind of object that this is: a pointer's struct, or a type of handles.
+    fn kind_of(&self, is: impl Fn(&ObjectKind) -> bool) -> Option<String> {
+        self.notes.object.iter().find(|(_, kind)| is(kind)).map(|(name, _)| name.clone())
     }
 
     /// The scalar that a type is, if it is one.
@@ -135,50 +201,6 @@ impl Resolver<'_> {
             CType::Scalar(scalar) => Some(scalar.scalar()),
             CType::Alias(name) => self.facts.aliases.get(name).and_then(|ty| self.scalar(ty)),
             _ => None,
-        }
-    }
-
-    /// What a parameter is for: by its type where that says it, otherwise by the annotation.
-    fn role(&self, ty: &CType, said: Option<&str>) -> Result<Role, String> {
-        let (word, argument) = match said.and_then(|s| s.split_once(' ')) {
-            Some((word, argument)) => (Some(word), argument),
-            None => (said, ""),
-        };
-        if let Some(scalar) = self.scalar(ty) {
-            return match word {
-                None => Ok(Role::Value(scalar)),
-                Some(word) => Err(format!("'{word}' says nothing of a number")),
-            };
-        }
-        let CType::Pointer { to, .. } = ty else {
-            return Err(format!("the type {ty} is only for code by hand"));
-        };
-        match (&**to, word) {
-            (CType::Opaque(name), None) => {
-                Ok(Role::Object { kind: self.kind_of(name)?, or_none: false })
-            }
-            (CType::Opaque(name), Some("or-none")) => {
-                Ok(Role::Object { kind: self.kind_of(name)?, or_none: true })
-            }
-            (CType::Pointer { to, .. }, Some(word @ ("new" | "found"))) => {
-                let CType::Opaque(name) = &**to else {
-                    return Err(format!("'{word}' is for pointers to objects, not for {ty}"));
-                };
-                let kind = self.kind_of(name)?;
-                Ok(if word == "new" {
-                    Role::NewObject { kind }
-                } else {
-                    Role::FoundObject { kind }
-                })
-            }
-            (CType::Struct(name), Some("out")) => Ok(Role::OutStruct(name.clone())),
-            (CType::Struct(name), Some("in")) => Ok(Role::InStruct(name.clone())),
-            (to, Some("out")) if self.scalar(to).is_some() => {
-                Ok(Role::OutValue(self.scalar(to).expect("looked")))
-            }
-            (_, Some("in-bytes")) => Ok(Role::InBytes { length: argument.to_owned() }),
-            (_, None) => Err(format!("say what a {ty} is for")),
-            (_, Some(word)) => Err(format!("'{word}' does not go with the type {ty}")),
         }
     }
 
@@ -216,10 +238,17 @@ impl Resolver<'_> {
             if let Some(other) = numbers.insert(kind.number, name) {
                 wrong.push(format!("object.{name}: {other} has its number"));
             }
-            if let Some(parent) =
-                kind.parent.as_ref().filter(|p| !self.notes.object.contains_key(*p))
-            {
-                wrong.push(format!("object.{name}: there is no object {parent}"));
+            let others = [&kind.parent, &kind.with].into_iter().flatten();
+            for other in others.filter(|other| !self.notes.object.contains_key(*other)) {
+                wrong.push(format!("object.{name}: there is no object {other}"));
+            }
+            if kind.pointer.is_some() == kind.handle.is_some() {
+                wrong.push(format!("object.{name}: say its pointer or its handle"));
+            }
+            if kind.handle.is_some() && (self.notes.begin.is_none() || kind.parent.is_some()) {
+                wrong.push(format!(
+                    "object.{name}: numbers that stand for objects need `begin`, and have no parents"
+                ));
             }
         }
         for name in self.notes.object.keys().filter(|name| self.is_above_itself(name)) {
@@ -227,12 +256,15 @@ impl Resolver<'_> {
                 "object.{name}: its parents end in a circle, so that a program could nest without end"
             ));
         }
-        let kind = |(name, kind): (&String, &crate::annotations::ObjectKind)| KindModel {
+        let kind = |(name, kind): (&String, &ObjectKind)| KindModel {
             name: name.clone(),
             number: kind.number,
             pointer: kind.pointer.clone(),
             parent: kind.parent.clone(),
+            with: kind.with.clone(),
             end: kind.end.clone(),
+            free_found: kind.free_found,
+            most: kind.most,
         };
         self.notes.object.iter().map(kind).collect()
     }
@@ -244,33 +276,14 @@ impl Resolver<'_> {
         above.take(self.notes.object.len()).any(|above| above == name)
     }
 
-    /// Whether `in-bytes` fits: bytes, and a parameter that counts them.
-    fn bytes(&self, function: &CFunction, parameter: &str, length: &str) -> Result<(), String> {
-        let of = |name: &str| function.parameters.iter().find(|p| p.name == name).map(|p| &p.ty);
-        let counts = of(length).and_then(|ty| self.scalar(ty));
-        if !counts.is_some_and(|scalar| matches!(scalar.name(), "u8" | "u16" | "u32" | "u64")) {
-            return Err(format!("in-bytes: no parameter '{length}' counts its bytes"));
-        }
-        let Some(CType::Pointer { to, .. }) = of(parameter) else { return Ok(()) };
-        let byte = self.scalar(to).is_some_and(|scalar| matches!(scalar.name(), "u8" | "i8"));
-        if **to == CType::Void || byte {
-            return Ok(());
-        }
-        Err(format!("in-bytes: {to} is no byte, and '{length}' may count something longer"))
-    }
-
     fn status(&self, wrong: &mut Vec<String>) -> Option<StatusModel> {
         let s = &self.notes.status;
-        let scalar = Scalar::named(&s.ty);
+        let scalar = s.ty.parse::<CType>().ok().and_then(|ty| self.scalar(&ty));
         if scalar.is_none() {
             wrong.push(format!("status.type: '{}' is no scalar", s.ty));
         }
         let mut value = |key: &str, text: &str| {
-            let known = text.parse().ok().or_else(|| self.facts.constants.get(text).copied());
-            if known.is_none() {
-                wrong.push(format!("status.{key}: the header has no constant {text}"));
-            }
-            known.unwrap_or_default()
+            self.value(&format!("status.{key}"), text, wrong).unwrap_or_default()
         };
         let ok = value("ok", &s.ok);
         let failures = [
@@ -281,40 +294,11 @@ impl Resolver<'_> {
             ("NoHost", "no_host", &s.no_host),
             ("Lost", "lost", &s.lost),
             ("Internal", "internal", &s.internal),
+            ("Closed", "closed", s.closed.as_ref().unwrap_or(&s.internal)),
         ];
         let failures = failures.map(|(variant, key, text)| (variant, value(key, text))).to_vec();
-        Some(StatusModel { scalar: scalar?, ok, failures })
-    }
-
-    /// The structs that functions fill or read. They hold numbers, and arrays of them.
-    fn structs(
-        &self,
-        functions: &[FunctionModel],
-        wrong: &mut Vec<String>,
-    ) -> BTreeMap<String, crate::facts::CStruct> {
-        let mut structs = BTreeMap::new();
-        for parameter in functions.iter().flat_map(|f| &f.parameters) {
-            let (Role::OutStruct(name) | Role::InStruct(name)) = &parameter.role else { continue };
-            let Some(found) = self.facts.structs.get(name) else {
-                wrong.push(format!("struct {name}: the facts do not have its members"));
-                continue;
-            };
-            for CField { name: member, ty } in &found.members {
-                let plain = match ty {
-                    CType::Array { of, .. } => self.scalar(of).is_some(),
-                    ty => self.scalar(ty).is_some(),
-                };
-                if !plain {
-                    wrong.push(format!(
-                        "struct {name}.{member}: {ty} is neither a number nor an array of numbers"
-                    ));
-                }
-            }
-            let mut plain = found.clone();
-            plain.members.iter_mut().for_each(|m| m.ty = self.plain(&m.ty));
-            structs.insert(name.clone(), plain);
-        }
-        structs
+        let partial = s.partial.iter().map(|text| value("partial", text)).collect();
+        Some(StatusModel { scalar: scalar?, ok, failures, partial })
     }
 
     /// A type without typedefs.

@@ -1,20 +1,23 @@
 //! The guest's half: a C symbol for each function.
 
-use super::shared::{self, kind};
+use super::pack;
+use super::shared::{self, kind, kind_of};
 use crate::annotations::How;
-use crate::model::{Does, FunctionModel, Model, Parameter, Role};
+use crate::model::{Does, FunctionModel, Goes, Length, Model, Parameter, Role};
 use std::fmt::Write;
+
+/// C's rules, as a comment.
+const C: &str = "// SAFETY: C's rules for this function.\n";
 
 /// The whole file.
 pub fn guest(model: &Model) -> String {
     let mut text = shared::head(model, "The guest's half");
-    let scalar = model.status.scalar.name();
     let _ = write!(
         text,
-        r#"#![allow(unsafe_code, unused_imports, non_camel_case_types, clippy::missing_safety_doc, clippy::too_many_arguments)]
+        r#"#![allow({})]
 use crate::hand;
 use std::ffi::c_void;
-use vfun_remoting_guest::{{Description, Failure, Reader, Refusal, Remote, Writer, out}};
+use vfun_remoting_guest::{{Description, Failure, NOWHERE, Reader, Refusal, Remote, Writer, found, out, packed}};
 
 /// This API in this process.
 pub static REMOTE: Remote = Remote::new(Description {{
@@ -24,35 +27,24 @@ pub static REMOTE: Remote = Remote::new(Description {{
     depth: {},
 }});
 
-/// What a function answers if it did what was asked.
-pub const OK: {scalar} = {};
-
 "#,
-        model.name, model.fingerprint, model.cell_bytes, model.depth, model.status.ok
+        shared::ALLOWED,
+        model.name,
+        model.fingerprint,
+        model.cell_bytes,
+        model.depth
     );
+    text.push_str(&shared::constants(model));
     text.push_str(&shared::kinds(model));
     text.push_str(&shared::numbers(model));
     text.push_str(&shared::types(model));
     text.push_str(&status(model));
-    text.push_str(&shared::writers_and_readers(model, in_struct, out_struct));
+    text.push_str(&pack::structs(model));
     for function in &model.functions {
         text.push_str(&symbol(model, function));
     }
+    text.push_str(&table(model));
     text
-}
-
-fn in_struct(role: &Role) -> Option<&str> {
-    match role {
-        Role::InStruct(name) => Some(name),
-        _ => None,
-    }
-}
-
-fn out_struct(role: &Role) -> Option<&str> {
-    match role {
-        Role::OutStruct(name) => Some(name),
-        _ => None,
-    }
 }
 
 fn status(model: &Model) -> String {
@@ -64,7 +56,8 @@ fn status(model: &Model) -> String {
         let _ = writeln!(text, "Failure::{variant} => {value},");
     }
     text + &format!(
-        "}}\n}}\n\n/// Makes a status of what a function's body says. A panic is a fault of ours and not the program's end.\n\
+        "Failure::Own(status) => status as {scalar},\n\
+         }}\n}}\n\n/// Makes a status of what a function's body says. A panic is a fault of ours and not the program's end.\n\
          fn answer(body: impl FnOnce() -> Result<{scalar}, Failure>) -> {scalar} {{\n\
          let body = std::panic::AssertUnwindSafe(body);\n\
          match std::panic::catch_unwind(body) {{\n\
@@ -88,17 +81,22 @@ fn symbol(model: &Model, function: &FunctionModel) -> String {
             names.join(", ")
         );
     }
-    let body = match does {
-        Does::Refuse(why) => {
-            format!("// {why}\nlet _ = ({});\nErr(Failure::Unsupported)", names.join(", "))
+    let body = match (does, function.answer) {
+        (Does::Refuse(why), _) => {
+            let begun = if model.begins { "REMOTE.begun()?;\n" } else { "" };
+            format!("// {why}\nlet _ = ({});\n{begun}Err(Failure::Unsupported)", names.join(", "))
         }
-        Does::Call { how, by_hand, .. } if by_hand.guest() || *how == How::Local => {
+        (_, Some(status)) => {
+            let begun = if model.begins { "REMOTE.begun()?;\n" } else { "" };
+            format!("{begun}Ok({status})")
+        }
+        (Does::Call { how, by_hand, .. }, None) if by_hand.guest() || *how == How::Local => {
             format!(
                 "// SAFETY: C's rules for this function, which its program keeps.\nunsafe {{ hand::{name}({}) }}",
                 names.join(", ")
             )
         }
-        Does::Call { how, frees, .. } => call(model, function, *how, frees.as_deref()),
+        (Does::Call { how, .. }, None) => call(model, function, *how),
     };
     format!(
         "/// Call {number}.\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}) -> {scalar} {{\nanswer(|| {{\n{body}\n}})\n}}\n\n",
@@ -106,10 +104,23 @@ fn symbol(model: &Model, function: &FunctionModel) -> String {
     )
 }
 
+/// The struct of all functions.
+fn table(model: &Model) -> String {
+    let Some(table) = &model.table else { return String::new() };
+    let mut text = format!("/// All functions.\npub static TABLE: {table} = {table} {{\n");
+    for member in &model.structs[table].members {
+        let name = &member.name;
+        let _ = match model.functions.iter().any(|f| f.name == *name) {
+            true => writeln!(text, "{name}: Some({name}),"),
+            false => writeln!(text, "{name}: hand::{},", name.to_uppercase()),
+        };
+    }
+    text + "};\n"
+}
+
 /// The object that a new one belongs to.
 fn parent(model: &Model, function: &FunctionModel, of: &str) -> String {
-    let kind_model = model.kinds.iter().find(|k| k.name == of).expect("a kind of the model");
-    let Some(parent) = &kind_model.parent else { return "None".into() };
+    let Some(parent) = &kind_of(model, of).parent else { return "None".into() };
     let objects = || function.parameters.iter().filter(|p| matches!(p.role, Role::Object { .. }));
     let is = |p: &&Parameter| matches!(&p.role, Role::Object { kind, .. } if kind == parent);
     match (objects().find(is), objects().next()) {
@@ -121,74 +132,139 @@ fn parent(model: &Model, function: &FunctionModel, of: &str) -> String {
     }
 }
 
-/// Looks objects up and finds the connection.
-fn prepare(model: &Model, function: &FunctionModel) -> String {
+/// Finds the connection and looks objects up.
+fn objects(model: &Model, function: &FunctionModel) -> String {
     let mut text = String::new();
-    let mut link = false;
+    let mut link = model.begins;
+    if link {
+        text.push_str("let link = REMOTE.begun()?;\n");
+    }
     for Parameter { name, role, .. } in &function.parameters {
         let Role::Object { kind: k, .. } = role else { continue };
+        let number = kind(k);
+        if kind_of(model, k).pointer.is_none() {
+            let _ = writeln!(
+                text,
+                "let {name}_name = REMOTE.objects.known({name}, kinds::{number}, link.number());"
+            );
+            continue;
+        }
         let to = if link { "_" } else { "link" };
         link = true;
         let _ = writeln!(
             text,
-            "let ({name}_object, {to}) = REMOTE.object({name}.addr(), kinds::{})?;",
-            kind(k)
+            "let ({name}_object, {to}) = REMOTE.object({name}.addr(), kinds::{number})?;\nlet {name}_name = {name}_object.name();"
         );
     }
     if !link {
         text.push_str("let link = REMOTE.link()?;\n");
     }
+    text
+}
+
+/// Finds the places of answers and takes what a program hands over by pointer.
+fn prepare(model: &Model, function: &FunctionModel) -> String {
+    let mut text = objects(model, function);
     for Parameter { name, role, .. } in &function.parameters {
-        match role {
+        let line = match role {
             Role::NewObject { kind: k } | Role::FoundObject { kind: k } => {
                 let parent = parent(model, function, k);
-                let _ = writeln!(
-                    text,
-                    "// SAFETY: C's rules for this function.\nlet {name}_place = unsafe {{ out::place({name}) }}?;\n\
+                format!(
+                    "{C}let {name}_place = unsafe {{ out::place({name}) }}?;\n\
                      let {name}_new = REMOTE.objects.make(kinds::{}, link.number(), {parent})?;",
                     kind(k)
-                );
+                )
             }
+            Role::FoundList { most, count, .. } => format!(
+                "{C}let {name}_places = unsafe {{ out::places({name}, {most}) }}?;\n\
+                 {C}let {count}_place = unsafe {{ out::place({count}) }}?;"
+            ),
             Role::OutValue(_) | Role::OutStruct(_) => {
-                let _ = writeln!(
-                    text,
-                    "// SAFETY: C's rules for this function.\nlet {name}_place = unsafe {{ out::place({name}) }}?;"
-                );
+                format!("{C}let {name}_place = unsafe {{ out::place({name}) }}?;")
             }
-            Role::InStruct(_) => {
-                let _ = writeln!(
-                    text,
-                    "// SAFETY: C's rules for this function.\nlet {name}_value = unsafe {{ out::value({name}) }}?;"
-                );
+            Role::OutBytes { length } | Role::OutNumbers { count: length } => {
+                let to = if matches!(role, Role::OutBytes { .. }) { ".cast::<u8>()" } else { "" };
+                let items = if to.is_empty() { "ROOM / 8" } else { "ROOM" };
+                format!(
+                    "{C}let mut {name}_room = unsafe {{ out::Room::of({name}{to}, {length}, {items}) }}?;\nlet {name}_asked = {name}_room.asked();"
+                )
             }
+            Role::OutExact { length } => format!(
+                "{C}let {name}_places = unsafe {{ out::places({name}.cast::<u8>(), {length}) }}?;\n\
+                 if {length} > ROOM {{ return Err(Failure::Limit); }}"
+            ),
+            Role::InStruct(of) => in_struct(model, name, of),
             Role::InBytes { length } => {
-                let _ = writeln!(
-                    text,
-                    "// SAFETY: C's rules for this function.\nlet {name}_bytes = unsafe {{ out::bytes({name}.cast(), {length} as usize) }}?;"
-                );
+                let length = match length {
+                    Length::Said(other) => format!("{other} as u64"),
+                    Length::Fixed(bytes) => bytes.to_string(),
+                };
+                format!("{C}let {name}_bytes = unsafe {{ out::blob({name}.cast(), {length}) }}?;")
             }
-            Role::Value(_) | Role::Object { .. } | Role::ByHand => {}
-        }
+            Role::InList { of, count } => format!(
+                "let {name}_packed = packed(|w| {{\n\
+                 {C}let Some(all) = (unsafe {{ out::list({name}, {count} as u64) }})? else {{ w.u64(NOWHERE); return Ok(()) }};\n\
+                 w.length(all.len());\n\
+                 {C}all.iter().try_for_each(|one| unsafe {{ pack_{of}(w, one) }})\n}})?;"
+            ),
+            Role::FillList { of, count } => format!(
+                "{C}let {name}_list = unsafe {{ out::list_mut({name}, {count} as u64) }}?;\n\
+                 let {name}_asked = packed(|w| {{ ask_{of}(w, {name}_list); Ok(()) }})?;"
+            ),
+            _ => continue,
+        };
+        text.push_str(&line);
+        text.push('\n');
     }
     text
 }
 
-/// What goes to the host: plain values first, then bytes.
-fn writes(function: &FunctionModel) -> String {
-    let (mut plain, mut bytes) = (String::new(), String::new());
+fn in_struct(model: &Model, name: &str, of: &str) -> String {
+    let value = format!("{C}let {name}_value = unsafe {{ out::value({name}) }}?;");
+    match model.structs[of].goes {
+        Goes::Plain => value,
+        _ => format!(
+            "{value}\n{C}let {name}_packed = packed(|w| unsafe {{ pack_{of}(w, &{name}_value) }})?;"
+        ),
+    }
+}
+
+/// What goes to the host.
+fn writes(model: &Model, function: &FunctionModel) -> String {
+    let mut text = String::new();
     for Parameter { name, role, .. } in &function.parameters {
         let _ = match role {
-            Role::Value(s) => writeln!(plain, "w.{}({name});", s.name()),
-            Role::Object { .. } => writeln!(plain, "w.name({name}_object.name());"),
+            Role::Value(s) => writeln!(text, "w.{}({name});", s.name()),
+            Role::Object { .. } => writeln!(text, "w.name({name}_name);"),
             Role::NewObject { .. } | Role::FoundObject { .. } => {
-                writeln!(plain, "w.name({name}_new.name());")
+                writeln!(text, "w.name({name}_new.name());")
             }
-            Role::InStruct(of) => writeln!(bytes, "write_{of}(w, &{name}_value);"),
-            Role::InBytes { .. } => writeln!(bytes, "w.bytes({name}_bytes);"),
-            Role::OutValue(_) | Role::OutStruct(_) | Role::ByHand => Ok(()),
+            Role::FoundList { .. } => writeln!(
+                text,
+                "w.length(fresh.len());\nfresh.iter().for_each(|one| w.name(one.name()));"
+            ),
+            Role::InStruct(of) => match model.structs[of].goes {
+                Goes::Plain => writeln!(text, "write_{of}(w, &{name}_value);"),
+                _ => writeln!(text, "w.bytes(&{name}_packed);"),
+            },
+            Role::InList { .. } => writeln!(text, "w.bytes(&{name}_packed);"),
+            Role::InBytes { .. } => writeln!(text, "w.blob({name}_bytes);"),
+            Role::OutBytes { .. } | Role::OutNumbers { .. } => {
+                writeln!(text, "w.u64({name}_asked);")
+            }
+            Role::FillList { .. } => writeln!(text, "w.bytes(&{name}_asked);"),
+            Role::OutValue(_)
+            | Role::OutStruct(_)
+            | Role::OutExact { .. }
+            | Role::Implied
+            | Role::Ignored
+            | Role::ByHand => Ok(()),
         };
     }
-    plain + &bytes
+    if function.secret {
+        text.push_str("w.pad();\n");
+    }
+    text
 }
 
 /// What the host answers beyond the status, one expression each.
@@ -197,67 +273,193 @@ fn reads(function: &FunctionModel) -> Vec<(String, String)> {
         Role::OutValue(s) => Some((p.name.clone(), format!("r.{}()?", s.name()))),
         Role::OutStruct(of) => Some((p.name.clone(), format!("read_{of}(r)?"))),
         Role::FoundObject { .. } => Some((p.name.clone(), "r.name()?".into())),
+        Role::OutExact { length } => {
+            let read = format!("out::write_all({}_places, r.bytes({length} as usize)?)", p.name);
+            Some((p.name.clone(), read))
+        }
         _ => None,
     };
     function.parameters.iter().filter_map(read).collect()
 }
 
-fn call(model: &Model, function: &FunctionModel, how: How, frees: Option<&str>) -> String {
-    let scalar = model.status.scalar.name();
-    let number = format!("calls::{}", function.name.to_uppercase());
-    let mut text = prepare(model, function);
-    let writes = writes(function);
+fn call(model: &Model, function: &FunctionModel, how: How) -> String {
+    let prepared = prepare(model, function);
+    let list = |p: &&Parameter| matches!(p.role, Role::FoundList { .. });
+    if let Some(p) = function.parameters.iter().find(list) {
+        return prepared + &call_that_finds(model, function, p);
+    }
     if matches!(how, How::Async | How::AsyncNow) {
         let now = how == How::AsyncNow;
-        let _ =
-            writeln!(text, "link.post({number}, {now}, |w| {{\n{writes}}})?;\nlet returned = OK;");
-        text.push_str(&after(function, frees, &[]));
-        return text + "Ok(returned)";
+        let number = format!("calls::{}", function.name.to_uppercase());
+        let writes = writes(model, function);
+        return format!(
+            "{prepared}link.post({number}, {now}, |w| {{\n{writes}}})?;\nlet returned = OK;\n{}Ok(returned)",
+            after(model, function)
+        );
     }
+    if function.split {
+        return prepared + &call_in_parts(model, function);
+    }
+    prepared + &call_once(model, function, how)
+}
+
+/// What a failure to make the call becomes.
+fn limited(function: &FunctionModel) -> String {
+    function
+        .limit
+        .map_or(String::new(), |status| format!(".map_err(|failure| failure.of_limit({status}))"))
+}
+
+fn method(function: &FunctionModel, how: How) -> &'static str {
+    match (how, function.secret) {
+        (How::Cached, _) => "cached",
+        (_, true) => "call_secret",
+        _ => "call",
+    }
+}
+
+fn call_once(model: &Model, function: &FunctionModel, how: How) -> String {
+    let scalar = model.status.scalar.name();
+    let number = format!("calls::{}", function.name.to_uppercase());
+    let writes = writes(model, function);
     let reads = reads(function);
     let names: Vec<_> = reads.iter().map(|(name, _)| format!("{name}_answer")).collect();
     let exprs: String = reads.iter().map(|(_, expr)| format!("{expr}, ")).collect();
     let w = if writes.is_empty() { "_" } else { "w" };
-    let (method, keep) = match how {
-        How::Cached => ("cached", ", |made| made.1.is_some()"),
-        _ => ("call", ""),
-    };
-    let _ = writeln!(
-        text,
-        "let (returned, outs) = link.{method}({number}, |{w}| {{\n{writes}}}, |r| {{\n\
-         let returned = r.{scalar}()?;\n\
+    let keep = if how == How::Cached { ", |made| made.1.is_some()" } else { "" };
+    let (partial, later) = partial(model, function);
+    let mut text = format!(
+        "let (returned, outs) = link.{}({number}, |{w}| {{\n{writes}}}, |r| {{\n\
+         let returned = r.{scalar}()?;\n{partial}\
          let outs = if returned == OK {{ Some(({exprs})) }} else {{ None }};\n\
-         r.end()?;\nOk((returned, outs))\n}}{keep})?;"
+         r.end()?;\nOk((returned, outs))\n}}{keep}){}?;\n",
+        method(function, how),
+        limited(function)
     );
     let pattern: String = names.iter().map(|n| format!("{n}, ")).collect();
-    let _ =
-        writeln!(text, "if let Some(({pattern})) = outs {{\n{}}}", after(function, frees, &reads));
-    text + "Ok(returned)"
+    let after = after(model, function);
+    if !after.is_empty() {
+        let _ = writeln!(text, "if let Some(({pattern})) = outs {{\n{after}}}");
+    }
+    text + &later + "Ok(returned)"
+}
+
+/// What is read of an answer that counts although it says a failure, and what is done later.
+fn partial(model: &Model, function: &FunctionModel) -> (String, String) {
+    for Parameter { name, role, .. } in &function.parameters {
+        match role {
+            Role::OutBytes { .. } | Role::OutNumbers { .. } => {
+                return (
+                    format!(
+                        "if returned == OK || PARTIAL.contains(&returned) {{ {name}_room.read(r, returned == OK)?; }}\n"
+                    ),
+                    String::new(),
+                );
+            }
+            Role::FillList { of, .. } => {
+                let status = match &model.structs[of].goes {
+                    Goes::Bytes { refused: Some(refused), .. } => refused.status,
+                    _ => model.status.ok,
+                };
+                return (
+                    format!(
+                        "if returned == OK || PARTIAL.contains(&returned) {{\n{C}unsafe {{ fill_{of}(r, {name}_list) }}?;\n}}\n"
+                    ),
+                    format!(
+                        "if returned == OK && {name}_list.iter().any(cannot_fill_{of}) {{ return Ok({status}); }}\n"
+                    ),
+                );
+            }
+            _ => {}
+        }
+    }
+    Default::default()
+}
+
+/// A call whose bytes may be those of several.
+fn call_in_parts(model: &Model, function: &FunctionModel) -> String {
+    let scalar = model.status.scalar.name();
+    let number = format!("calls::{}", function.name.to_uppercase());
+    let bytes = |p: &&Parameter| matches!(p.role, Role::InBytes { length: Length::Said(_) });
+    let name = &function.parameters.iter().find(bytes).expect("resolved").name;
+    format!(
+        "out::parts({name}_bytes, ROOM, OK, |{name}_bytes| {{\n\
+         link.{}({number}, |w| {{\n{}}}, |r| {{\nlet returned = r.{scalar}()?;\nr.end()?;\nOk(returned)\n}})\n}})",
+        method(function, How::Forward),
+        writes(model, function)
+    )
+}
+
+/// A call that finds several objects, made again until there are enough or no more.
+fn call_that_finds(model: &Model, function: &FunctionModel, list: &Parameter) -> String {
+    let Role::FoundList { kind: k, count, .. } = &list.role else { unreachable!("looked") };
+    let scalar = model.status.scalar.name();
+    let number = format!("calls::{}", function.name.to_uppercase());
+    format!(
+        "let (returned, count) = found(&REMOTE.objects, kinds::{}, link.number(), {}_places, OK, |fresh| {{\n\
+         link.{}({number}, |w| {{\n{}}}, |r| {{\n\
+         let returned = r.{scalar}()?;\n\
+         let names = if returned == OK {{ r.names(fresh.len())? }} else {{ vec![] }};\n\
+         r.end()?;\nOk((returned, names))\n}})\n}})?;\n\
+         if returned == OK {{ {count}_place.write(count); }}\nOk(returned)",
+        kind(k),
+        list.name,
+        method(function, How::Forward),
+        writes(model, function)
+    )
 }
 
 /// What is done once the host has done it.
-fn after(function: &FunctionModel, frees: Option<&str>, _reads: &[(String, String)]) -> String {
+fn after(model: &Model, function: &FunctionModel) -> String {
     let mut text = String::new();
     for Parameter { name, role, .. } in &function.parameters {
+        let number = |k: &str| kind_of(model, k).pointer.is_none();
+        let pointer = "std::ptr::with_exposed_provenance_mut";
         let _ = match role {
             Role::OutValue(_) | Role::OutStruct(_) => {
                 writeln!(text, "{name}_place.write({name}_answer);")
             }
-            Role::NewObject { .. } => writeln!(
-                text,
-                "{name}_place.write(std::ptr::with_exposed_provenance_mut({name}_new.keep().pointer()));"
-            ),
-            Role::FoundObject { kind: k } => writeln!(
-                text,
-                "let {name}_object = REMOTE.objects.found({name}_new, {name}_answer, kinds::{})?;\n\
-                 {name}_place.write(std::ptr::with_exposed_provenance_mut({name}_object.pointer()));",
-                kind(k)
-            ),
+            Role::NewObject { kind: k } if number(k) => {
+                writeln!(text, "{name}_place.write({name}_new.keep().name().value());")
+            }
+            Role::NewObject { .. } => {
+                writeln!(text, "{name}_place.write({pointer}({name}_new.keep().pointer()));")
+            }
+            Role::FoundObject { kind: k } => {
+                let value = match number(k) {
+                    true => format!("{name}_object.name().value()"),
+                    false => format!("{pointer}({name}_object.pointer())"),
+                };
+                writeln!(
+                    text,
+                    "let {name}_object = REMOTE.objects.found({name}_new, {name}_answer, kinds::{})?;\n{name}_place.write({value});",
+                    kind(k)
+                )
+            }
             _ => Ok(()),
         };
     }
-    if let Some(name) = frees {
-        let _ = writeln!(text, "REMOTE.objects.forget({name}_object);");
+    if let Some(name) = function.frees() {
+        text.push_str(&freed(model, function, name));
+    }
+    text
+}
+
+fn freed(model: &Model, function: &FunctionModel, name: &str) -> String {
+    let Role::Object { kind: k, .. } = &shared::parameter(function, name).role else {
+        return String::new();
+    };
+    if kind_of(model, k).pointer.is_some() {
+        return format!("REMOTE.objects.forget({name}_object);\n");
+    }
+    let mut text = format!("REMOTE.objects.forget_name({name}_name, kinds::{});\n", kind(k));
+    for with in model.kinds.iter().filter(|other| other.with.as_deref() == Some(k)) {
+        let _ = writeln!(
+            text,
+            "REMOTE.objects.forget_with_last(kinds::{}, kinds::{}, link.number());",
+            kind(k),
+            kind(&with.name)
+        );
     }
     text
 }

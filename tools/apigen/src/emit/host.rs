@@ -1,36 +1,40 @@
 //! The host's half: one function for each call, and the table of them.
 
-use super::shared::{self, kind};
-use crate::annotations::How;
-use crate::model::{Does, FunctionModel, Model, Parameter, Role};
+use super::host_structs;
+use super::shared::{self, forwarded, kind, kind_of};
+use crate::model::{Does, FunctionModel, Goes, Length, Model, Parameter, Role};
 use std::fmt::Write;
+
+/// The head of a function that makes a call.
+const HEAD: &str = "(state: &mut hand::State, native: &Native, cx: &mut Context<'_>, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<Returned, Refusal>";
+/// The first number of an API's own function (vfun_remoting::numbers::FIRST).
+const FIRST: u16 = 16;
 
 /// The whole file.
 pub fn host(model: &Model) -> String {
     let mut text = shared::head(model, "The host's half");
-    let scalar = model.status.scalar.name();
     let _ = write!(
         text,
-        r#"#![allow(unsafe_code, unused_imports, non_camel_case_types, clippy::too_many_arguments)]
+        r#"#![allow({})]
 use crate::hand;
+use std::any::Any;
 use std::ffi::c_void;
-use vfun_remoting_host::{{Context, Name, Reader, Refusal, Returned, Writer}};
+use vfun_remoting_host::{{Context, NOWHERE, Name, Places, Reader, Refusal, Returned, Room, Writer, limits, room}};
 
 /// Stands for the whole description: the guest's half must have the same.
 pub const FINGERPRINT: u64 = {:#x};
 
-/// What a function answers if it did what was asked.
-pub const OK: {scalar} = {};
-
 "#,
-        model.fingerprint, model.status.ok
+        shared::ALLOWED,
+        model.fingerprint
     );
+    text.push_str(&shared::constants(model));
     text.push_str(&shared::kinds(model));
     text.push_str(&shared::numbers(model));
     text.push_str(&shared::types(model));
     text.push_str(&native(model));
-    text.push_str(&shared::writers_and_readers(model, out_struct, in_struct));
-    for function in functions(model) {
+    text.push_str(&host_structs::structs(model));
+    for function in forwarded(model) {
         if !by_hand(function) {
             text.push_str(&call(model, function));
         }
@@ -38,28 +42,6 @@ pub const OK: {scalar} = {};
     text.push_str(&dispatch(model));
     text.push_str(&destroy(model));
     text
-}
-
-fn in_struct(role: &Role) -> Option<&str> {
-    match role {
-        Role::InStruct(name) => Some(name),
-        _ => None,
-    }
-}
-
-fn out_struct(role: &Role) -> Option<&str> {
-    match role {
-        Role::OutStruct(name) => Some(name),
-        _ => None,
-    }
-}
-
-/// Functions that get to the host.
-fn functions(model: &Model) -> impl Iterator<Item = &FunctionModel> {
-    model
-        .functions
-        .iter()
-        .filter(|f| matches!(&f.does, Does::Call { how, .. } if *how != How::Local))
 }
 
 /// Functions of the library that the host's half calls.
@@ -73,6 +55,11 @@ fn by_hand(function: &FunctionModel) -> bool {
 
 /// The library's functions, as a table: the real library or a model of it.
 fn native(model: &Model) -> String {
+    if let Some(table) = &model.table {
+        return format!(
+            "/// The functions of the library that does the work, as it gives them out.\npub type Native = {table};\n\n"
+        );
+    }
     let scalar = model.status.scalar.name();
     let mut text = String::from(
         "/// The functions of the library that does the work.\n#[derive(Clone, Copy)]\npub struct Native {\n",
@@ -99,60 +86,50 @@ fn native(model: &Model) -> String {
 }
 
 fn call(model: &Model, function: &FunctionModel) -> String {
-    let Does::Call { frees, .. } = &function.does else { unreachable!("calls only") };
-    let mut text = format!(
-        "fn {}(native: &Native, cx: &mut Context<'_>, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<Returned, Refusal> {{\n",
-        function.name
-    );
-    text.push_str(&decode(function, frees.as_deref()));
+    let FunctionModel { name, audit, .. } = function;
+    let scalar = model.status.scalar.name();
+    let mut text = format!("fn {name}{HEAD} {{\n");
+    text.push_str(&decode(model, function));
+    for Parameter { name, check, .. } in &function.parameters {
+        if let Some((by, status)) = check {
+            let _ = writeln!(
+                text,
+                "if !hand::{by}(state, native, {name}) {{ reply.{scalar}({status}); return Ok(Returned::Failure({status})); }}"
+            );
+        }
+    }
     let (locals, passed) = arguments(model, function);
     text.push_str(&locals);
+    let library = match model.table {
+        Some(_) => format!("native.{name}.ok_or(Refusal::Unsupported)?"),
+        None => format!("native.{name}"),
+    };
     let _ = writeln!(
         text,
         "// SAFETY: every object is alive and of its kind, and every pointer is to something of ours.\n\
-         let returned = unsafe {{ (native.{})({passed}) }};\nreply.{}(returned);\n\
-         if returned != OK {{ return Ok(Returned::Failure(returned as u32)); }}",
-        function.name,
-        model.status.scalar.name()
+         let returned = unsafe {{ ({library})({passed}) }};\nreply.{scalar}(returned);"
     );
-    text.push_str(&results(model, function));
-    if let Some(name) = frees {
-        let _ = writeln!(text, "cx.objects.remove({name}_name);");
+    if *audit {
+        let is = |p: &&Parameter| matches!(p.role, Role::Value(_) | Role::Object { .. });
+        let all = function.parameters.iter().filter(is);
+        let pairs: Vec<_> = all.map(|p| format!("({0:?}, {0} as u64)", p.name)).collect();
+        let _ = writeln!(
+            text,
+            "hand::audit(state, native, {name:?}, &[{}], returned as u64);",
+            pairs.join(", ")
+        );
     }
+    text.push_str(&partial(function));
+    text.push_str("if returned != OK { return Ok(Returned::Failure(returned as u32)); }\n");
+    text.push_str(&results(model, function));
     text + "Ok(Returned::Fine)\n}\n\n"
 }
 
 /// Reads everything before anything is called.
-fn decode(function: &FunctionModel, frees: Option<&str>) -> String {
-    let (mut plain, mut bytes) = (String::new(), String::new());
-    for Parameter { name, role, .. } in &function.parameters {
-        let _ = match role {
-            Role::Value(s) => writeln!(plain, "let {name} = args.{}()?;", s.name()),
-            Role::Object { kind: k, or_none } => {
-                let find = match (or_none, frees == Some(name)) {
-                    (_, true) => "check_owned",
-                    (true, false) => "find_or_none",
-                    (false, false) => "find",
-                };
-                writeln!(
-                    plain,
-                    "let {name}_name = args.name()?;\nlet {name} = cx.objects.{find}({name}_name, kinds::{})?;",
-                    kind(k)
-                )
-            }
-            Role::NewObject { .. } | Role::FoundObject { .. } => writeln!(
-                plain,
-                "let {name}_name = args.name()?;\ncx.objects.check_free({name}_name)?;"
-            ),
-            Role::InStruct(of) => writeln!(bytes, "let {name} = read_{of}(&mut args)?;"),
-            Role::InBytes { length } => {
-                writeln!(
-                    bytes,
-                    "let {name} = args.bytes(usize::try_from({length}).map_err(|_| Refusal::Limit)?)?;"
-                )
-            }
-            Role::OutValue(_) | Role::OutStruct(_) | Role::ByHand => Ok(()),
-        };
+fn decode(model: &Model, function: &FunctionModel) -> String {
+    let mut text = String::new();
+    for p in &function.parameters {
+        text.push_str(&decode_one(model, function, p));
     }
     let proposed = function
         .parameters
@@ -160,46 +137,161 @@ fn decode(function: &FunctionModel, frees: Option<&str>) -> String {
         .filter(|p| matches!(p.role, Role::NewObject { .. } | Role::FoundObject { .. }));
     let proposed: Vec<_> = proposed.map(|p| format!("{}_name", p.name)).collect();
     if proposed.len() > 1 {
-        let _ = writeln!(plain, "cx.objects.check_apart(&[{}])?;", proposed.join(", "));
+        let _ = writeln!(text, "cx.objects.check_apart(&[{}])?;", proposed.join(", "));
     }
-    plain + &bytes + "args.end()?;\n"
+    text + if function.secret { "args.end_padded()?;\n" } else { "args.end()?;\n" }
+}
+
+fn decode_one(model: &Model, function: &FunctionModel, parameter: &Parameter) -> String {
+    let Parameter { name, role, .. } = parameter;
+    match role {
+        Role::Value(s) => format!("let {name} = args.{}()?;\n", s.name()),
+        Role::Object { kind: k, or_none } => {
+            let of = kind_of(model, k);
+            let frees = function.frees() == Some(name) && !of.free_found;
+            let find = match (or_none, frees) {
+                (_, true) => "check_owned",
+                (true, false) => "find_or_none",
+                (false, false) => "find",
+            };
+            // The library says by itself what it thinks of the number 0.
+            let or = if of.pointer.is_some() { "?" } else { ".unwrap_or(0) as u64" };
+            format!(
+                "let {name}_name = args.name()?;\nlet {name} = cx.objects.{find}({name}_name, kinds::{}){or};\n",
+                kind(k)
+            )
+        }
+        Role::NewObject { kind: k } | Role::FoundObject { kind: k } => format!(
+            "let {name}_name = args.name()?;\ncx.objects.check_free({name}_name)?;\n{}",
+            most(model, k)
+        ),
+        Role::FoundList { kind: k, .. } => format!(
+            "let {name}_names = args.names(limits::FOUND_MAX)?;\n\
+             {name}_names.iter().try_for_each(|name| cx.objects.check_free(*name))?;\n\
+             cx.objects.check_apart(&{name}_names)?;\n{}",
+            most(model, k)
+        ),
+        Role::InStruct(of) => match model.structs[of].goes {
+            Goes::Tagged(_) => {
+                format!("let (mut {name}, _{name}_kept) = read_{of}(&mut args)?;\n")
+            }
+            _ => format!("let mut {name} = read_{of}(&mut args)?;\n"),
+        },
+        Role::InList { of, .. } => {
+            format!("let mut {name} = room::list(&mut args, read_{of})?;\n")
+        }
+        Role::InBytes { length } => match length {
+            Length::Said(_) => format!("let {name} = args.blob()?;\n"),
+            Length::Fixed(bytes) => {
+                format!("let {name} = room::exactly(args.blob()?, {bytes})?;\n")
+            }
+        },
+        Role::OutBytes { .. } => {
+            format!("let mut {name} = Room::<u8>::asked(args.u64()?, ROOM)?;\n")
+        }
+        Role::OutNumbers { .. } => {
+            format!("let mut {name} = Room::<u64>::asked(args.u64()?, ROOM / 8)?;\n")
+        }
+        Role::FillList { of, .. } => {
+            format!("let (mut {name}, {name}_places) = ask_{of}(&mut args)?;\n")
+        }
+        Role::OutExact { .. }
+        | Role::OutValue(_)
+        | Role::OutStruct(_)
+        | Role::Implied
+        | Role::Ignored
+        | Role::ByHand => String::new(),
+    }
+}
+
+fn most(model: &Model, kind_name: &str) -> String {
+    kind_of(model, kind_name).most.map_or(String::new(), |most| {
+        format!("cx.objects.check_most(kinds::{}, {most})?;\n", kind(kind_name))
+    })
+}
+
+/// What is passed for a length that goes with another parameter.
+fn implied(function: &FunctionModel, name: &str) -> String {
+    for Parameter { name: owner, role, .. } in &function.parameters {
+        match role {
+            Role::InBytes { length: Length::Said(length) } if length == name => {
+                return format!("room::length({owner}) as _");
+            }
+            Role::InList { count, .. } if count == name => {
+                return format!("room::count(&{owner}) as _");
+            }
+            Role::FillList { count, .. } if count == name => {
+                return format!("{owner}.len() as _");
+            }
+            Role::OutBytes { length } | Role::OutNumbers { count: length } if length == name => {
+                return format!("{owner}.length()");
+            }
+            Role::FoundList { most, .. } if most == name => {
+                return format!("{owner}_names.len() as _");
+            }
+            Role::FoundList { count, .. } if count == name => return format!("&mut {owner}_count"),
+            _ => {}
+        }
+    }
+    unreachable!("{name} is a length of something")
 }
 
 /// Places for answers, and what is passed.
 fn arguments(model: &Model, function: &FunctionModel) -> (String, String) {
     let (mut locals, mut passed) = (String::new(), vec![]);
-    for Parameter { name, role, .. } in &function.parameters {
-        match role {
-            Role::Value(_) => passed.push(name.clone()),
-            Role::Object { .. } => {
-                passed.push(format!("std::ptr::with_exposed_provenance_mut({name})"));
+    for Parameter { name, role, rust, .. } in &function.parameters {
+        let number = |k: &String| kind_of(model, k).pointer.is_none();
+        passed.push(match role {
+            Role::Value(_) => name.clone(),
+            Role::Object { kind: k, .. } if number(k) => name.clone(),
+            Role::Object { .. } => format!("std::ptr::with_exposed_provenance_mut({name})"),
+            Role::NewObject { kind: k } | Role::FoundObject { kind: k } => {
+                let none = if number(k) { "0u64" } else { "std::ptr::null_mut()" };
+                let _ = writeln!(locals, "let mut {name} = {none};");
+                format!("&mut {name}")
             }
-            Role::NewObject { .. } | Role::FoundObject { .. } => {
-                let _ = writeln!(locals, "let mut {name} = std::ptr::null_mut();");
-                passed.push(format!("&mut {name}"));
+            Role::FoundList { .. } => {
+                let _ = writeln!(
+                    locals,
+                    "let (mut {name}, mut {name}_count) = (vec![0u64; {name}_names.len()], 0u64);"
+                );
+                format!("{name}.as_mut_ptr()")
             }
             Role::OutValue(s) => {
                 let zero = if s.is_float() { "0.0" } else { "0" };
                 let _ = writeln!(locals, "let mut {name} = {zero};");
-                passed.push(format!("&mut {name}"));
+                format!("&mut {name}")
             }
             Role::OutStruct(of) => {
-                let zero = shared::zero(&model.structs[of]);
-                let _ = writeln!(locals, "let mut {name} = {of} {{ {zero} }};");
-                passed.push(format!("&mut {name}"));
+                let _ = writeln!(locals, "let mut {name} = {};", shared::zero(model, of));
+                format!("&mut {name}")
             }
-            Role::InStruct(_) => passed.push(format!("&{name}")),
-            Role::InBytes { .. } => passed.push(format!("{name}.as_ptr().cast_mut().cast()")),
+            Role::OutExact { length } => {
+                let _ = writeln!(
+                    locals,
+                    "let mut {name} = Room::<u8>::exactly({length} as u64, ROOM)?;"
+                );
+                format!("{name}.start().cast()")
+            }
+            Role::InStruct(_) => format!("&mut {name}"),
+            Role::InList { .. } => format!("room::items(&mut {name})"),
+            Role::InBytes { .. } => format!("room::start({name}).cast()"),
+            Role::OutBytes { .. } | Role::OutNumbers { .. } => format!("{name}.start().cast()"),
+            Role::FillList { .. } => format!("{name}.as_mut_ptr()"),
+            Role::Implied => implied(function, name),
+            Role::Ignored if rust.starts_with("Option<") => "None".into(),
+            Role::Ignored if rust.starts_with("*const") => "std::ptr::null()".into(),
+            Role::Ignored if rust.starts_with('*') => "std::ptr::null_mut()".into(),
+            Role::Ignored => "0".into(),
             Role::ByHand => unreachable!("resolved"),
-        }
+        });
     }
     (locals, passed.join(", "))
 }
 
 /// The object that a new one belongs to.
 fn parent(model: &Model, function: &FunctionModel, of: &str) -> String {
-    let kind_model = model.kinds.iter().find(|k| k.name == of).expect("a kind of the model");
-    let Some(parent) = &kind_model.parent else { return "Name::NONE".into() };
+    let Some(parent) = &kind_of(model, of).parent else { return "Name::NONE".into() };
     let objects = || function.parameters.iter().filter(|p| matches!(p.role, Role::Object { .. }));
     let is = |p: &&Parameter| matches!(&p.role, Role::Object { kind, .. } if kind == parent);
     match (objects().find(is), objects().next()) {
@@ -209,45 +301,115 @@ fn parent(model: &Model, function: &FunctionModel, of: &str) -> String {
     }
 }
 
+/// What is answered also with some failures.
+fn partial(function: &FunctionModel) -> String {
+    let mut text = String::new();
+    for Parameter { name, role, .. } in &function.parameters {
+        let write = match role {
+            Role::OutBytes { .. } | Role::OutNumbers { .. } => {
+                format!("{name}.write(reply, returned == OK);")
+            }
+            Role::FillList { of, .. } => format!(
+                "write_filled_{of}(reply, &{name}, &{name}_places);\n\
+                 if reply.len() as u64 > ROOM {{ return Err(Refusal::Limit); }}"
+            ),
+            _ => continue,
+        };
+        let _ = writeln!(text, "if returned == OK || PARTIAL.contains(&returned) {{\n{write}\n}}");
+    }
+    text
+}
+
 fn results(model: &Model, function: &FunctionModel) -> String {
     let mut text = String::new();
     for Parameter { name, role, .. } in &function.parameters {
+        let native = |k: &String| match kind_of(model, k).pointer {
+            Some(_) => format!("{name}.expose_provenance()"),
+            None => format!("{name} as usize"),
+        };
         let _ = match role {
             Role::OutValue(s) => writeln!(text, "reply.{}({name});", s.name()),
             Role::OutStruct(of) => writeln!(text, "write_{of}(reply, &{name});"),
+            Role::OutExact { .. } => writeln!(text, "reply.bytes({name}.all());"),
             Role::NewObject { kind: k } => writeln!(
                 text,
-                "let parent = {};\ncx.objects.insert({name}_name, kinds::{}, {name}.expose_provenance(), parent);",
+                "let parent = {};\ncx.objects.insert({name}_name, kinds::{}, {}, parent);",
                 parent(model, function, k),
-                kind(k)
+                kind(k),
+                native(k)
             ),
             Role::FoundObject { kind: k } => writeln!(
                 text,
-                "let parent = {};\nlet found = cx.objects.found({name}_name, kinds::{}, {name}.expose_provenance(), parent);\nreply.name(found);",
+                "let parent = {};\nlet found = cx.objects.found({name}_name, kinds::{}, {}, parent);\nreply.name(found);",
                 parent(model, function, k),
+                kind(k),
+                native(k)
+            ),
+            Role::FoundList { kind: k, .. } => writeln!(
+                text,
+                "let count = usize::try_from({name}_count).unwrap_or(usize::MAX).min({name}.len());\n\
+                 reply.length(count);\n\
+                 for (native, proposed) in {name}.iter().zip({name}_names).take(count) {{\n\
+                 reply.name(cx.objects.found(proposed, kinds::{}, *native as usize, Name::NONE));\n}}",
                 kind(k)
             ),
             _ => Ok(()),
         };
     }
+    if let Some(name) = function.frees() {
+        text.push_str(&freed(model, function, name));
+    }
     text
 }
 
+fn freed(model: &Model, function: &FunctionModel, name: &str) -> String {
+    let mut text = format!("cx.objects.remove({name}_name);\n");
+    let Role::Object { kind: k, .. } = &shared::parameter(function, name).role else {
+        return text;
+    };
+    for with in model.kinds.iter().filter(|other| other.with.as_deref() == Some(k)) {
+        let _ = writeln!(
+            text,
+            "cx.objects.remove_with_last(kinds::{}, kinds::{});",
+            kind(k),
+            kind(&with.name)
+        );
+    }
+    text
+}
+
+/// Calls by their numbers.
 fn dispatch(model: &Model) -> String {
-    let mut text = String::from(
-        "/// Makes one call, by its number.\npub fn dispatch(hand: &mut hand::State, native: &Native, call: u16, cx: &mut Context<'_>, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<Returned, Refusal> {\nmatch call {\n",
+    let last = forwarded(model).map(|f| f.number).max().unwrap_or(FIRST);
+    let mut text = format!(
+        "type Call = fn(&mut hand::State, &Native, &mut Context<'_>, Reader<'_>, &mut Writer<'_>) -> Result<Returned, Refusal>;\n\n\
+         /// Calls by their numbers, from {FIRST} on.\nconst CALLS: [Option<Call>; {}] = [\n",
+        last + 1 - FIRST
     );
-    for f in &model.functions {
-        let number = format!("calls::{}", f.name.to_uppercase());
-        let _ = match &f.does {
-            Does::Call { how: How::Local, .. } | Does::Refuse(_) => Ok(()),
-            _ if by_hand(f) => {
-                writeln!(text, "{number} => hand::{}(hand, native, cx, args, reply),", f.name)
-            }
-            _ => writeln!(text, "{number} => {}(native, cx, args, reply),", f.name),
+    for number in FIRST..=last {
+        let _ = match forwarded(model).find(|f| f.number == number) {
+            Some(f) if by_hand(f) => writeln!(text, "Some(hand::{}),", f.name),
+            Some(f) => writeln!(text, "Some({}),", f.name),
+            None => writeln!(text, "None,"),
         };
     }
-    text + "_ => Err(Refusal::Unknown),\n}\n}\n\n"
+    text.push_str(&format!(
+        "];\n\n/// Makes one call, by its number.\npub fn dispatch(state: &mut hand::State, native: &Native, call: u16, cx: &mut Context<'_>, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<Returned, Refusal> {{\n\
+         let at = usize::from(call).wrapping_sub({FIRST});\n\
+         let make = CALLS.get(at).copied().flatten().ok_or(Refusal::Unknown)?;\n\
+         make(state, native, cx, args, reply)\n}}\n\n"
+    ));
+    let secret: Vec<_> = forwarded(model).filter(|f| f.secret).collect();
+    if !secret.is_empty() {
+        let numbers: Vec<_> =
+            secret.iter().map(|f| format!("calls::{}", f.name.to_uppercase())).collect();
+        let _ = writeln!(
+            text,
+            "/// Whether a call and its answer are wiped after use.\npub fn is_secret(call: u16) -> bool {{\nmatches!(call, {})\n}}\n",
+            numbers.join(" | ")
+        );
+    }
+    text
 }
 
 /// Frees what a program left behind.
@@ -256,13 +418,20 @@ fn destroy(model: &Model) -> String {
         "/// Frees an object whose program is gone. Objects without a function here end with their parents.\n#[allow(clippy::single_match)]\npub fn destroy(native: &Native, kind: u16, object: usize) {\nmatch kind {\n",
     );
     for k in &model.kinds {
-        if let Some(end) = &k.end {
-            let _ = writeln!(
-                text,
-                "kinds::{} => {{\n// SAFETY: the library made it, and nobody uses it any more.\nlet _ = unsafe {{ (native.{end})(std::ptr::with_exposed_provenance_mut(object)) }};\n}}",
-                kind(&k.name)
-            );
-        }
+        let Some(end) = &k.end else { continue };
+        let object = match k.pointer {
+            Some(_) => "std::ptr::with_exposed_provenance_mut(object)",
+            None => "object as u64",
+        };
+        let call = match model.table {
+            Some(_) => format!("native.{end}.map(|end| unsafe {{ end({object}) }})"),
+            None => format!("unsafe {{ (native.{end})({object}) }}"),
+        };
+        let _ = writeln!(
+            text,
+            "kinds::{} => {{\n// SAFETY: the library made it, and nobody uses it any more.\nlet _ = {call};\n}}",
+            kind(&k.name)
+        );
     }
     text + "_ => {}\n}\n}\n"
 }

@@ -2,6 +2,8 @@
 
 mod guest;
 mod host;
+mod host_structs;
+mod pack;
 mod shared;
 mod table;
 

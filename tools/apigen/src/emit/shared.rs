@@ -1,7 +1,10 @@
-//! What both halves' files have in common: types, and how structs are written and read.
+//! What both halves' files have in common: types, numbers, and how plain structs go over.
 
-use crate::facts::{CStruct, CType};
-use crate::model::{KindModel, Model, Role};
+use crate::annotations::How;
+use crate::facts::CType;
+use crate::model::{
+    Does, FunctionModel, Goes, KindModel, Member, Model, Parameter, Role, StructModel, TagCase,
+};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -13,13 +16,29 @@ pub fn head(model: &Model, what: &str) -> String {
     )
 }
 
+/// Lints that names of C, and code without a look at what is used, do not keep.
+pub const ALLOWED: &str = "unsafe_code, unused_imports, unused_mut, unused_variables, dead_code, \
+     non_camel_case_types, non_snake_case, clippy::missing_safety_doc, \
+     clippy::too_many_arguments, clippy::unnecessary_cast, clippy::useless_conversion";
+
 /// A constant's name for a kind of object.
 pub fn kind(name: &str) -> String {
     name.to_uppercase()
 }
 
+/// The kind of a name.
+pub fn kind_of<'a>(model: &'a Model, name: &str) -> &'a KindModel {
+    model.kinds.iter().find(|k| k.name == name).expect("a kind of the model")
+}
+
+/// Functions that get to the host.
+pub fn forwarded(model: &Model) -> impl Iterator<Item = &FunctionModel> {
+    let asks = |f: &&FunctionModel| matches!(&f.does, Does::Call { how, .. } if *how != How::Local);
+    model.functions.iter().filter(asks)
+}
+
 pub fn kinds(model: &Model) -> String {
-    let mut text = String::from("/// Kinds of objects.\n#[allow(dead_code)]\npub mod kinds {\n");
+    let mut text = String::from("/// Kinds of objects.\npub mod kinds {\n");
     for KindModel { name, number, .. } in &model.kinds {
         let _ = writeln!(text, "pub const {}: u16 = {number};", kind(name));
     }
@@ -27,7 +46,7 @@ pub fn kinds(model: &Model) -> String {
 }
 
 pub fn numbers(model: &Model) -> String {
-    let mut text = String::from("/// Numbers of calls.\n#[allow(dead_code)]\npub mod calls {\n");
+    let mut text = String::from("/// Numbers of calls.\npub mod calls {\n");
     for function in &model.functions {
         let _ = writeln!(
             text,
@@ -39,110 +58,178 @@ pub fn numbers(model: &Model) -> String {
     text + "}\n"
 }
 
+/// What a function answers, and how long an answer's bytes may be.
+pub fn constants(model: &Model) -> String {
+    let scalar = model.status.scalar.name();
+    let mut text = format!(
+        "/// What a function answers if it did what was asked.\npub const OK: {scalar} = {};\n\n",
+        model.status.ok
+    );
+    if !model.status.partial.is_empty() {
+        let _ = writeln!(
+            text,
+            "/// Failures with which lengths count.\nconst PARTIAL: [{scalar}; {}] = {:?};\n",
+            model.status.partial.len(),
+            model.status.partial
+        );
+        let _ = writeln!(
+            text,
+            "/// Most bytes of an answer: what fits a cell, less what stands before them.\nconst ROOM: u64 = {};\n",
+            model.cell_bytes - 512
+        );
+    }
+    text
+}
+
 /// Opaque structs and structs with members, as C has them.
 pub fn types(model: &Model) -> String {
     let mut text = String::new();
-    let opaque: BTreeSet<&str> = model.kinds.iter().map(|k| k.pointer.as_str()).collect();
+    let opaque: BTreeSet<&str> = model.kinds.iter().filter_map(|k| k.pointer.as_deref()).collect();
     for name in opaque {
         let _ = writeln!(
             text,
             "/// Known by its address only.\n#[repr(C)]\npub struct {name} {{ _nothing: [u8; 0] }}\n"
         );
     }
-    for (name, CStruct { members }) in &model.structs {
+    for (name, StructModel { members, .. }) in &model.structs {
         let _ = writeln!(
             text,
             "/// As in the API's header.\n#[repr(C)]\n#[derive(Clone, Copy)]\npub struct {name} {{"
         );
         for member in members {
-            let _ = writeln!(text, "pub {}: {},", member.name, member.ty);
+            let _ = writeln!(text, "pub {}: {},", member.name, member.rust);
         }
         text.push_str("}\n\n");
     }
     text
 }
 
-/// The structs that one side writes and those that it reads.
-pub fn writers_and_readers(
-    model: &Model,
-    writes: fn(&Role) -> Option<&str>,
-    reads: fn(&Role) -> Option<&str>,
-) -> String {
-    let used = |pick: fn(&Role) -> Option<&str>| -> BTreeSet<&str> {
-        let roles = model.functions.iter().flat_map(|f| &f.parameters).map(|p| &p.role);
-        roles.filter_map(pick).collect()
-    };
-    let mut text = String::new();
-    for name in used(writes) {
-        text.push_str(&writer(name, &model.structs[name]));
+/// Structs of roles that go over, with those inside them.
+pub fn used(model: &Model, pick: fn(&Role) -> Option<&str>) -> BTreeSet<String> {
+    let roles = forwarded(model).flat_map(|f| &f.parameters).map(|p| &p.role);
+    let mut todo: Vec<String> = roles.filter_map(pick).map(str::to_owned).collect();
+    let mut all = BTreeSet::new();
+    while let Some(name) = todo.pop() {
+        let of = &model.structs[&name];
+        todo.extend(of.members.iter().filter_map(|m| match &m.ty {
+            CType::Struct(inner) => Some(inner.clone()),
+            _ => None,
+        }));
+        if let Goes::Tagged(tagged) = &of.goes {
+            todo.extend(tagged.cases.values().filter_map(|case| match case {
+                TagCase::Struct(inner) => Some(inner.clone()),
+                TagCase::Flat(..) => None,
+            }));
+        }
+        all.insert(name);
     }
-    for name in used(reads) {
-        text.push_str(&reader(name, &model.structs[name]));
+    all
+}
+
+/// Structs that go to the host.
+pub fn goes_in(role: &Role) -> Option<&str> {
+    match role {
+        Role::InStruct(name) | Role::InList { of: name, .. } => Some(name),
+        _ => None,
     }
-    text
+}
+
+/// Structs that come back whole.
+pub fn comes_out(role: &Role) -> Option<&str> {
+    match role {
+        Role::OutStruct(name) => Some(name),
+        _ => None,
+    }
+}
+
+/// Structs that are filled.
+pub fn is_filled(role: &Role) -> Option<&str> {
+    match role {
+        Role::FillList { of, .. } => Some(of),
+        _ => None,
+    }
+}
+
+/// How a member of a plain struct, or a number beside bytes, is written.
+pub fn write_member(member: &Member) -> String {
+    let name = &member.name;
+    match &member.ty {
+        CType::Array { of: item, .. } if item.to_string() == "u8" => {
+            format!("w.bytes(&of.{name});\n")
+        }
+        CType::Array { of: item, .. } => format!("of.{name}.iter().for_each(|v| w.{item}(*v));\n"),
+        CType::Struct(inner) => format!("write_{inner}(w, &of.{name});\n"),
+        ty => format!("w.{ty}(of.{name});\n"),
+    }
 }
 
 /// Each member by itself: what lies between members stays on its side.
-fn writer(name: &str, of: &CStruct) -> String {
+pub fn writer(name: &str, of: &StructModel) -> String {
     let mut text = format!(
         "/// Writes each member.\npub fn write_{name}(w: &mut Writer<'_>, of: &{name}) {{\n"
     );
-    for member in &of.members {
-        let _ = match &member.ty {
-            CType::Array { of: item, .. } if item.to_string() == "u8" => {
-                writeln!(text, "w.bytes(&of.{});", member.name)
-            }
-            CType::Array { of: item, .. } => {
-                writeln!(text, "of.{}.iter().for_each(|v| w.{item}(*v));", member.name)
-            }
-            ty => writeln!(text, "w.{ty}(of.{});", member.name),
-        };
-    }
+    of.members.iter().for_each(|member| text.push_str(&write_member(member)));
     text + "}\n\n"
 }
 
-fn reader(name: &str, of: &CStruct) -> String {
+/// How a member is read.
+pub fn read_member(Member { name, ty, .. }: &Member) -> String {
+    match ty {
+        CType::Array { of: item, count } if item.to_string() == "u8" => {
+            format!("let mut {name} = [0; {count}];\n{name}.copy_from_slice(r.bytes({count})?);\n")
+        }
+        CType::Array { of: item, count } => {
+            let zero = zero_of(item);
+            format!(
+                "let mut {name} = [{zero}; {count}];\nfor v in &mut {name} {{ *v = r.{item}()?; }}\n"
+            )
+        }
+        CType::Struct(inner) => format!("let {name} = read_{inner}(r)?;\n"),
+        ty => format!("let {name} = r.{ty}()?;\n"),
+    }
+}
+
+pub fn reader(name: &str, of: &StructModel) -> String {
     let mut text = format!(
         "/// Reads each member.\npub fn read_{name}(r: &mut Reader<'_>) -> Result<{name}, Refusal> {{\n"
     );
-    for member in &of.members {
-        if let CType::Array { of: item, count } = &member.ty {
-            if item.to_string() == "u8" {
-                let _ = writeln!(
-                    text,
-                    "let mut {0} = [0; {count}];\n{0}.copy_from_slice(r.bytes({count})?);",
-                    member.name
-                );
-                continue;
-            }
-            let zero = if matches!(item.to_string().as_str(), "f32" | "f64") { "0.0" } else { "0" };
-            let _ = writeln!(
-                text,
-                "let mut {0} = [{zero}; {count}];\nfor v in &mut {0} {{ *v = r.{item}()?; }}",
-                member.name
-            );
-        } else {
-            let _ = writeln!(text, "let {} = r.{}()?;", member.name, member.ty);
-        }
-    }
+    of.members.iter().for_each(|member| text.push_str(&read_member(member)));
     let names: Vec<_> = of.members.iter().map(|m| m.name.as_str()).collect();
     text + &format!("Ok({name} {{ {} }})\n}}\n\n", names.join(", "))
 }
 
-/// The zero of a struct, which a library fills.
-pub fn zero(of: &CStruct) -> String {
-    let member = |m: &crate::facts::CField| match &m.ty {
-        CType::Array { of, count } => format!("{}: [{}; {count}]", m.name, number(of)),
-        ty => format!("{}: {}", m.name, number(ty)),
+/// The zero of a plain struct, which a library fills.
+pub fn zero(model: &Model, name: &str) -> String {
+    let member = |m: &Member| match &m.ty {
+        CType::Array { of, count } => format!("{}: [{}; {count}]", m.name, zero_of(of)),
+        CType::Struct(inner) => format!("{}: {}", m.name, zero(model, inner)),
+        ty => format!("{}: {}", m.name, zero_of(ty)),
     };
-    let all: Vec<_> = of.members.iter().map(member).collect();
-    all.join(", ")
+    let all: Vec<_> = model.structs[name].members.iter().map(member).collect();
+    format!("{name} {{ {} }}", all.join(", "))
 }
 
-fn number(ty: &CType) -> &'static str {
+fn zero_of(ty: &CType) -> &'static str {
     match ty.to_string().as_str() {
         "f32" | "f64" => "0.0",
         "bool" => "false",
         _ => "0",
     }
+}
+
+/// A function of both halves: whether a struct's tag is one that is refused.
+pub fn refused_tags(name: &str, of: &StructModel) -> String {
+    let Goes::Bytes { refused: Some(refused), .. } = &of.goes else { return String::new() };
+    let allow: Vec<_> = refused.allow.iter().map(|tag| format!("&& tag != {tag}")).collect();
+    format!(
+        "/// Whether the bytes of a `{name}` with this tag may have pointers.\nfn is_refused_{name}(tag: u64) -> bool {{\n\
+         tag & {:#x} != 0 {}\n}}\n\n",
+        refused.bits,
+        allow.join(" ")
+    )
+}
+
+/// The parameter of a function with this name.
+pub fn parameter<'a>(function: &'a FunctionModel, name: &str) -> &'a Parameter {
+    function.parameters.iter().find(|p| p.name == name).expect("resolved")
 }

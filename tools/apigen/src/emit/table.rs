@@ -22,7 +22,9 @@ pub fn table(model: &Model) -> String {
                     How::Local => local += 1,
                     _ => forwarded += 1,
                 }
-                let by = match (by_hand.guest(), by_hand.host()) {
+                // A local function is one of the guest's hooks, unless its answer is a constant.
+                let guest = by_hand.guest() || *how == How::Local && f.answer.is_none();
+                let by = match (guest, by_hand.host()) {
                     (true, true) => "both halves",
                     (true, false) => "the guest's half",
                     (false, true) => "the host's half",

@@ -1,0 +1,110 @@
+//! What a description cannot say: how a program begins and ends, and what waits.
+#![allow(unsafe_code, non_snake_case, clippy::missing_safety_doc)]
+
+use crate::generated::{
+    CK_C_INITIALIZE_ARGS, CK_FUNCTION_LIST, CK_VERSION, OK, REMOTE, TABLE, calls, kinds,
+};
+use std::ffi::c_void;
+use std::time::Duration;
+use vfun_remoting_guest::{Failure, out};
+
+/// Statuses and a flag of the header that this file uses.
+const CKR_NO_EVENT: u64 = 8;
+const CKR_CRYPTOKI_ALREADY_INITIALIZED: u64 = 0x191;
+const CKF_DONT_BLOCK: u64 = 1;
+
+/// How often a program that waits for a slot's event asks the host: people plug tokens in.
+const ASKED_EACH: Duration = Duration::from_millis(200);
+/// Most sessions that one call closes (`most` in the description).
+const SESSIONS_MAX: usize = 1024;
+
+/// What the table of functions says of itself.
+pub const VERSION: CK_VERSION = CK_VERSION { major: 2, minor: 40 };
+
+/// Mutexes of the program's are not needed: this library has its own.
+pub unsafe fn C_Initialize(init_args: *mut c_void) -> Result<u64, Failure> {
+    // SAFETY: C's rules for this function.
+    if let Some(args) = unsafe { init_args.cast::<CK_C_INITIALIZE_ARGS>().as_ref() } {
+        let mutexes = [
+            args.CreateMutex.is_some(),
+            args.DestroyMutex.is_some(),
+            args.LockMutex.is_some(),
+            args.UnlockMutex.is_some(),
+        ];
+        let both = mutexes.contains(&true) && mutexes.contains(&false);
+        if both || !args.pReserved.is_null() {
+            return Err(Failure::Argument);
+        }
+    }
+    Ok(if REMOTE.begin()? { OK } else { CKR_CRYPTOKI_ALREADY_INITIALIZED })
+}
+
+pub unsafe fn C_Finalize(reserved: *mut c_void) -> Result<u64, Failure> {
+    if !reserved.is_null() {
+        // Whether it was begun at all is what the program hears first.
+        return Err(match REMOTE.begun() {
+            Err(Failure::Closed) => Failure::Closed,
+            _ => Failure::Argument,
+        });
+    }
+    REMOTE.end().map(|()| OK)
+}
+
+pub unsafe fn C_GetFunctionList(list: *mut *mut CK_FUNCTION_LIST) -> Result<u64, Failure> {
+    // SAFETY: C's rules for this function.
+    let place = unsafe { out::place(list) }?;
+    place.write(std::ptr::from_ref(&TABLE).cast_mut());
+    Ok(OK)
+}
+
+/// Asks the host until there is an event, or the program ends the API.
+pub unsafe fn C_WaitForSlotEvent(
+    flags: u64,
+    slot: *mut u64,
+    reserved: *mut c_void,
+) -> Result<u64, Failure> {
+    let link = REMOTE.begun()?;
+    // SAFETY: C's rules for this function.
+    let place = unsafe { out::place(slot) }?;
+    if !reserved.is_null() {
+        return Err(Failure::Argument);
+    }
+    loop {
+        let asked = link.call(
+            calls::C_WAITFORSLOTEVENT,
+            |_| (),
+            |r| match r.u64()? {
+                OK => Ok((OK, r.u64()?)),
+                failed => Ok((failed, 0)),
+            },
+        );
+        let again = REMOTE.begun()?.number();
+        if again != link.number() {
+            return Err(Failure::Closed); // ended, and begun again
+        }
+        let (returned, slot) = asked?;
+        if returned == OK {
+            place.write(slot);
+        }
+        if returned != CKR_NO_EVENT || flags & CKF_DONT_BLOCK != 0 {
+            return Ok(returned);
+        }
+        std::thread::sleep(ASKED_EACH);
+    }
+}
+
+/// Closes the sessions that this program has with a token.
+pub unsafe fn C_CloseAllSessions(slot: u64) -> Result<u64, Failure> {
+    let link = REMOTE.begun()?;
+    let (returned, closed) = link.call(
+        calls::C_CLOSEALLSESSIONS,
+        |w| w.u64(slot),
+        |r| match r.u64()? {
+            OK => Ok((OK, r.names(SESSIONS_MAX)?)),
+            failed => Ok((failed, vec![])),
+        },
+    )?;
+    closed.into_iter().for_each(|name| REMOTE.objects.forget_name(name, kinds::SESSION));
+    REMOTE.objects.forget_with_last(kinds::SESSION, kinds::OBJECT, link.number());
+    Ok(returned)
+}

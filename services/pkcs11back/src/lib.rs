@@ -1,0 +1,77 @@
+//! Serves PKCS#11 to programs in VMs: a driver over a module of the host. `generated.rs` is made of
+//! the API's description; `hand.rs` has what a description cannot say.
+//!
+//! All programs of one client have one service and so one application of the module's: whoever of
+//! them logs in to a token does so for all of them, as threads of one program do. Sessions and names
+//! of objects are each program's own. Programs that must not share a login are two clients.
+
+mod audit;
+mod generated;
+mod hand;
+#[doc(hidden)]
+pub mod model;
+mod module;
+mod slots;
+
+pub use generated::Native;
+pub use slots::Slots;
+
+use vfun_remoting_host::{Backend, Context, Kind, Reader, Refusal, Remoted, Returned, Writer};
+use vfun_sdk::{Config, DriverError};
+
+/// One program's connection.
+pub struct Pkcs11 {
+    native: Native,
+    state: hand::State,
+    /// None for a model.
+    _module: Option<module::Begun>,
+}
+
+impl Pkcs11 {
+    /// Over these functions of a module that was begun, or of a model.
+    pub fn over(native: Native, slots: Slots) -> Pkcs11 {
+        let state = hand::State { slots, client: String::new(), app: String::new() };
+        Pkcs11 { native, state, _module: None }
+    }
+}
+
+impl Backend for Pkcs11 {
+    const DESCRIPTION: u64 = generated::FINGERPRINT;
+
+    fn open(config: &Config) -> Result<Self, DriverError> {
+        let path = config.setting("module", module::DEFAULT.to_owned())?;
+        let (native, begun) = module::begin(&path)?;
+        let slots = Slots::of(config);
+        let state = hand::State { slots, client: config.client.clone(), app: config.app.clone() };
+        Ok(Pkcs11 { native, state, _module: Some(begun) })
+    }
+
+    fn dispatch(
+        &mut self,
+        call: u16,
+        cx: &mut Context<'_>,
+        args: Reader<'_>,
+        reply: &mut Writer<'_>,
+    ) -> Result<Returned, Refusal> {
+        generated::dispatch(&mut self.state, &self.native, call, cx, args, reply)
+    }
+
+    fn is_secret(call: u16) -> bool {
+        generated::is_secret(call)
+    }
+
+    fn destroy(&mut self, kind: Kind, native: usize) {
+        generated::destroy(&self.native, kind, native);
+    }
+}
+
+/// A driver of one program's connection.
+pub type Driver = Remoted<Pkcs11>;
+
+vfun_sdk::export_driver!(
+    Driver,
+    name = "pkcs11",
+    version = (1, 0),
+    max_args = 69632,
+    max_result = 69632
+);

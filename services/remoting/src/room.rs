@@ -1,0 +1,222 @@
+//! Memory of a call: where the guest's bytes lie, and room for what a library answers. The room is
+//! zeros before, so that nothing of the service's can be in it, and is wiped after.
+
+use vfun_remoting::limits::{PLACES_BYTES, STRUCTS_MAX};
+use vfun_remoting::{NOWHERE, Reader, Refusal, Wiped, Writer, wipe};
+
+/// Where bytes of the call begin; null if the program gave a null pointer.
+pub fn start(bytes: Option<&[u8]>) -> *mut u8 {
+    bytes.map_or(std::ptr::null_mut(), |bytes| bytes.as_ptr().cast_mut())
+}
+
+/// How many there are.
+pub fn length(bytes: Option<&[u8]>) -> u64 {
+    bytes.map_or(0, |bytes| bytes.len() as u64)
+}
+
+/// Bytes whose number the API fixes.
+pub fn exactly(bytes: Option<&[u8]>, len: usize) -> Result<Option<&[u8]>, Refusal> {
+    match bytes {
+        Some(bytes) if bytes.len() != len => Err(Refusal::Argument),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Reads structs, or a null pointer.
+pub fn list<T>(
+    r: &mut Reader<'_>,
+    mut read: impl FnMut(&mut Reader<'_>) -> Result<T, Refusal>,
+) -> Result<Option<Vec<T>>, Refusal> {
+    let mut look = *r;
+    if look.u64()? == NOWHERE {
+        *r = look;
+        return Ok(None);
+    }
+    let count = r.length(STRUCTS_MAX)?;
+    (0..count).map(|_| read(r)).collect::<Result<_, _>>().map(Some)
+}
+
+/// Where they lie.
+pub fn items<T>(list: &mut Option<Vec<T>>) -> *mut T {
+    list.as_mut().map_or(std::ptr::null_mut(), Vec::as_mut_ptr)
+}
+
+/// How many there are.
+pub fn count<T>(list: &Option<Vec<T>>) -> u64 {
+    list.as_ref().map_or(0, |list| list.len() as u64)
+}
+
+/// A number that a library answers several of.
+pub trait Item: Copy + Default {
+    fn write(all: &[Self], reply: &mut Writer<'_>);
+    fn wipe(all: &mut [Self]);
+}
+
+impl Item for u8 {
+    fn write(all: &[u8], reply: &mut Writer<'_>) {
+        reply.bytes(all);
+    }
+    fn wipe(all: &mut [u8]) {
+        wipe(all);
+    }
+}
+
+impl Item for u64 {
+    fn write(all: &[u64], reply: &mut Writer<'_>) {
+        all.iter().for_each(|item| reply.u64(*item));
+    }
+    fn wipe(_: &mut [u64]) {}
+}
+
+/// Room for items whose length is asked and answered in another place.
+pub struct Room<T: Item> {
+    items: Option<Vec<T>>,
+    length: u64,
+}
+
+impl<T: Item> Room<T> {
+    /// As much as the guest asks for, at most `most`; [`NOWHERE`]: it asks for the length alone.
+    pub fn asked(asked: u64, most: u64) -> Result<Room<T>, Refusal> {
+        if asked == NOWHERE {
+            return Ok(Room { items: None, length: 0 });
+        }
+        Room::exactly(asked, most)
+    }
+
+    /// So much.
+    pub fn exactly(count: u64, most: u64) -> Result<Room<T>, Refusal> {
+        if count > most {
+            return Err(Refusal::Limit);
+        }
+        Ok(Room { items: Some(vec![T::default(); count as usize]), length: count })
+    }
+
+    /// Where the library writes.
+    pub fn start(&mut self) -> *mut T {
+        items(&mut self.items)
+    }
+
+    /// Where it finds and says the length.
+    pub fn length(&mut self) -> *mut u64 {
+        &mut self.length
+    }
+
+    /// All items.
+    pub fn all(&self) -> &[T] {
+        self.items.as_deref().unwrap_or_default()
+    }
+
+    /// Writes the length, and the items if the call did what was asked. A library that says more
+    /// than there was room for has written what there was room for.
+    pub fn write(&self, reply: &mut Writer<'_>, whole: bool) {
+        match &self.items {
+            Some(items) if whole => {
+                let count = usize::try_from(self.length).unwrap_or(usize::MAX).min(items.len());
+                reply.length(count);
+                T::write(&items[..count], reply);
+            }
+            _ => reply.u64(self.length),
+        }
+    }
+}
+
+impl<T: Item> Drop for Room<T> {
+    fn drop(&mut self) {
+        T::wipe(self.items.as_deref_mut().unwrap_or_default());
+    }
+}
+
+/// Rooms of several structs, in one piece.
+#[derive(Default)]
+pub struct Places {
+    /// Where each lies, and how long it is; none: only its length is asked for.
+    asked: Vec<Option<(usize, usize)>>,
+    bytes: usize,
+    memory: Wiped,
+}
+
+impl Places {
+    /// One place more, of so many bytes.
+    pub fn ask(&mut self, asked: u64) -> Result<(), Refusal> {
+        let place = match asked {
+            NOWHERE => None,
+            bytes => {
+                let at = self.bytes;
+                let bytes = usize::try_from(bytes).map_err(|_| Refusal::Limit)?;
+                let end = bytes.checked_next_multiple_of(8).and_then(|long| long.checked_add(at));
+                self.bytes = end.filter(|end| *end <= PLACES_BYTES).ok_or(Refusal::Limit)?;
+                Some((at, bytes))
+            }
+        };
+        self.asked.push(place);
+        Ok(())
+    }
+
+    /// Makes the memory for all that were asked for.
+    pub fn make(&mut self) {
+        self.memory.resize(self.bytes, 0);
+    }
+
+    /// Where one begins; null if only its length is asked for.
+    pub fn start(&mut self, at: usize) -> *mut u8 {
+        match self.asked[at] {
+            Some((start, _)) => self.memory[start..].as_mut_ptr(),
+            None => std::ptr::null_mut(),
+        }
+    }
+
+    /// Bytes of one.
+    pub fn room(&self, at: usize) -> u64 {
+        self.asked[at].map_or(0, |(_, bytes)| bytes as u64)
+    }
+
+    /// Writes the length that the library said, and the bytes if they fitted.
+    pub fn write(&self, reply: &mut Writer<'_>, at: usize, length: u64) {
+        reply.u64(length);
+        if let Some((start, room)) = self.asked[at]
+            && length <= room as u64
+        {
+            reply.bytes(&self.memory[start..start + length as usize]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+        let mut bytes = vec![];
+        write(&mut Writer::append(&mut bytes));
+        bytes
+    }
+
+    #[test]
+    fn a_library_that_says_too_much_shows_nothing_of_the_service() {
+        let mut room = Room::<u8>::asked(4, 64).unwrap();
+        *room.all_mut() = [1, 2, 3, 4];
+        room.length = 1000;
+        assert_eq!(
+            written(|w| room.write(w, true)),
+            [4, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0]
+        );
+        assert_eq!(written(|w| room.write(w, false)).len(), 8, "the length alone");
+        assert_eq!(Room::<u8>::asked(65, 64).err(), Some(Refusal::Limit));
+        let mut places = Places::default();
+        places.ask(3).unwrap();
+        places.ask(NOWHERE).unwrap();
+        assert_eq!(places.ask(PLACES_BYTES as u64), Err(Refusal::Limit));
+        assert_eq!(places.ask(u64::MAX - 7), Err(Refusal::Limit));
+        places.make();
+        assert!(!places.start(0).is_null() && places.start(1).is_null());
+        assert_eq!(written(|w| places.write(w, 0, 3)).len(), 16);
+        assert_eq!(written(|w| places.write(w, 0, 4)).len(), 8, "it did not fit");
+        assert_eq!(written(|w| places.write(w, 1, 3)).len(), 8, "nobody asked");
+    }
+
+    impl Room<u8> {
+        fn all_mut(&mut self) -> &mut [u8; 4] {
+            self.items.as_mut().unwrap().as_mut_slice().try_into().unwrap()
+        }
+    }
+}
