@@ -337,6 +337,8 @@ pub const WRITES: &[Rule] = &[
     allow(SYS_renameat2),
     // Nobody else may read what it makes.
     allow(SYS_umask),
+    // Libraries tell the system's log what failed. It cannot be reached, and they go on.
+    rule(SYS_socket, &[When::is(0, AF_UNIX as u32)], Answer::Errno(EACCES)),
     // Several threads or programs write in one folder, one after the other.
     allow(SYS_flock),
     rule(SYS_fcntl, &[When::is(1, F_GETLK as u32)], Answer::Allow),
