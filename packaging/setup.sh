@@ -18,6 +18,13 @@ verilator                /usr/bin/verilator
 lld                      /usr/bin/wasm-ld
 wabt                     /usr/bin/wat2wasm
 libp11-kit-dev           /usr/include/p11-kit-1/p11-kit/pkcs11.h
+softhsm2                 /usr/lib/softhsm/libsofthsm2.so
+opensc                   /usr/bin/pkcs11-tool
+gnutls-bin               /usr/bin/p11tool
+p11-kit                  /usr/bin/p11-kit
+openssl                  /usr/bin/openssl
+libengine-pkcs11-openssl /usr/lib/x86_64-linux-gnu/engines-3/pkcs11.so
+openssh-client           /usr/bin/ssh-keygen
 opencl-c-headers         /usr/include/CL/cl.h
 pocl-opencl-icd          /etc/OpenCL/vendors/pocl.icd
 ocl-icd-libopencl1       /usr/lib/x86_64-linux-gnu/libOpenCL.so.1

@@ -1257,16 +1257,8 @@ pub unsafe extern "C" fn C_CreateObject(
     answer(|| {
         let link = REMOTE.begun()?;
         let session_name = REMOTE.objects.known(session, kinds::SESSION, link.number());
-        let templ_packed = packed(|w| {
-            // SAFETY: C's rules for this function.
-            let Some(all) = (unsafe { out::list(templ, ulCount as u64) })? else {
-                w.u64(NOWHERE);
-                return Ok(());
-            };
-            w.length(all.len());
-            // SAFETY: C's rules for this function.
-            all.iter().try_for_each(|one| unsafe { pack_CK_ATTRIBUTE(w, one) })
-        })?;
+        // SAFETY: C's rules for this function.
+        let templ_packed = unsafe { out::packed_list(templ, ulCount as u64, pack_CK_ATTRIBUTE) }?;
         // SAFETY: C's rules for this function.
         let object_place = unsafe { out::place(object) }?;
         let object_new = REMOTE.objects.make(kinds::OBJECT, link.number(), None)?;
@@ -1305,16 +1297,8 @@ pub unsafe extern "C" fn C_CopyObject(
         let link = REMOTE.begun()?;
         let session_name = REMOTE.objects.known(session, kinds::SESSION, link.number());
         let object_name = REMOTE.objects.known(object, kinds::OBJECT, link.number());
-        let templ_packed = packed(|w| {
-            // SAFETY: C's rules for this function.
-            let Some(all) = (unsafe { out::list(templ, ulCount as u64) })? else {
-                w.u64(NOWHERE);
-                return Ok(());
-            };
-            w.length(all.len());
-            // SAFETY: C's rules for this function.
-            all.iter().try_for_each(|one| unsafe { pack_CK_ATTRIBUTE(w, one) })
-        })?;
+        // SAFETY: C's rules for this function.
+        let templ_packed = unsafe { out::packed_list(templ, ulCount as u64, pack_CK_ATTRIBUTE) }?;
         // SAFETY: C's rules for this function.
         let new_object_place = unsafe { out::place(new_object) }?;
         let new_object_new = REMOTE.objects.make(kinds::OBJECT, link.number(), None)?;
@@ -1453,16 +1437,8 @@ pub unsafe extern "C" fn C_SetAttributeValue(
         let link = REMOTE.begun()?;
         let session_name = REMOTE.objects.known(session, kinds::SESSION, link.number());
         let object_name = REMOTE.objects.known(object, kinds::OBJECT, link.number());
-        let templ_packed = packed(|w| {
-            // SAFETY: C's rules for this function.
-            let Some(all) = (unsafe { out::list(templ, ulCount as u64) })? else {
-                w.u64(NOWHERE);
-                return Ok(());
-            };
-            w.length(all.len());
-            // SAFETY: C's rules for this function.
-            all.iter().try_for_each(|one| unsafe { pack_CK_ATTRIBUTE(w, one) })
-        })?;
+        // SAFETY: C's rules for this function.
+        let templ_packed = unsafe { out::packed_list(templ, ulCount as u64, pack_CK_ATTRIBUTE) }?;
         let (returned, outs) = link.call_secret(
             calls::C_SETATTRIBUTEVALUE,
             |w| {
@@ -1492,16 +1468,8 @@ pub unsafe extern "C" fn C_FindObjectsInit(
     answer(|| {
         let link = REMOTE.begun()?;
         let session_name = REMOTE.objects.known(session, kinds::SESSION, link.number());
-        let templ_packed = packed(|w| {
-            // SAFETY: C's rules for this function.
-            let Some(all) = (unsafe { out::list(templ, ulCount as u64) })? else {
-                w.u64(NOWHERE);
-                return Ok(());
-            };
-            w.length(all.len());
-            // SAFETY: C's rules for this function.
-            all.iter().try_for_each(|one| unsafe { pack_CK_ATTRIBUTE(w, one) })
-        })?;
+        // SAFETY: C's rules for this function.
+        let templ_packed = unsafe { out::packed_list(templ, ulCount as u64, pack_CK_ATTRIBUTE) }?;
         let (returned, outs) = link.call(
             calls::C_FINDOBJECTSINIT,
             |w| {
@@ -2615,16 +2583,8 @@ pub unsafe extern "C" fn C_GenerateKey(
         let mechanism_value = unsafe { out::value(mechanism) }?;
         // SAFETY: C's rules for this function.
         let mechanism_packed = packed(|w| unsafe { pack_CK_MECHANISM(w, &mechanism_value) })?;
-        let templ_packed = packed(|w| {
-            // SAFETY: C's rules for this function.
-            let Some(all) = (unsafe { out::list(templ, ulCount as u64) })? else {
-                w.u64(NOWHERE);
-                return Ok(());
-            };
-            w.length(all.len());
-            // SAFETY: C's rules for this function.
-            all.iter().try_for_each(|one| unsafe { pack_CK_ATTRIBUTE(w, one) })
-        })?;
+        // SAFETY: C's rules for this function.
+        let templ_packed = unsafe { out::packed_list(templ, ulCount as u64, pack_CK_ATTRIBUTE) }?;
         // SAFETY: C's rules for this function.
         let key_place = unsafe { out::place(key) }?;
         let key_new = REMOTE.objects.make(kinds::OBJECT, link.number(), None)?;
@@ -2669,30 +2629,22 @@ pub unsafe extern "C" fn C_GenerateKeyPair(
         let mechanism_value = unsafe { out::value(mechanism) }?;
         // SAFETY: C's rules for this function.
         let mechanism_packed = packed(|w| unsafe { pack_CK_MECHANISM(w, &mechanism_value) })?;
-        let public_key_template_packed = packed(|w| {
-            // SAFETY: C's rules for this function.
-            let Some(all) =
-                (unsafe { out::list(public_key_template, public_key_attribute_count as u64) })?
-            else {
-                w.u64(NOWHERE);
-                return Ok(());
-            };
-            w.length(all.len());
-            // SAFETY: C's rules for this function.
-            all.iter().try_for_each(|one| unsafe { pack_CK_ATTRIBUTE(w, one) })
-        })?;
-        let private_key_template_packed = packed(|w| {
-            // SAFETY: C's rules for this function.
-            let Some(all) =
-                (unsafe { out::list(private_key_template, private_key_attribute_count as u64) })?
-            else {
-                w.u64(NOWHERE);
-                return Ok(());
-            };
-            w.length(all.len());
-            // SAFETY: C's rules for this function.
-            all.iter().try_for_each(|one| unsafe { pack_CK_ATTRIBUTE(w, one) })
-        })?;
+        // SAFETY: C's rules for this function.
+        let public_key_template_packed = unsafe {
+            out::packed_list(
+                public_key_template,
+                public_key_attribute_count as u64,
+                pack_CK_ATTRIBUTE,
+            )
+        }?;
+        // SAFETY: C's rules for this function.
+        let private_key_template_packed = unsafe {
+            out::packed_list(
+                private_key_template,
+                private_key_attribute_count as u64,
+                pack_CK_ATTRIBUTE,
+            )
+        }?;
         // SAFETY: C's rules for this function.
         let public_key_place = unsafe { out::place(public_key) }?;
         let public_key_new = REMOTE.objects.make(kinds::OBJECT, link.number(), None)?;
@@ -2794,16 +2746,9 @@ pub unsafe extern "C" fn C_UnwrapKey(
         let mechanism_packed = packed(|w| unsafe { pack_CK_MECHANISM(w, &mechanism_value) })?;
         // SAFETY: C's rules for this function.
         let wrapped_key_bytes = unsafe { out::blob(wrapped_key.cast(), wrapped_key_len as u64) }?;
-        let templ_packed = packed(|w| {
-            // SAFETY: C's rules for this function.
-            let Some(all) = (unsafe { out::list(templ, attribute_count as u64) })? else {
-                w.u64(NOWHERE);
-                return Ok(());
-            };
-            w.length(all.len());
-            // SAFETY: C's rules for this function.
-            all.iter().try_for_each(|one| unsafe { pack_CK_ATTRIBUTE(w, one) })
-        })?;
+        // SAFETY: C's rules for this function.
+        let templ_packed =
+            unsafe { out::packed_list(templ, attribute_count as u64, pack_CK_ATTRIBUTE) }?;
         // SAFETY: C's rules for this function.
         let key_place = unsafe { out::place(key) }?;
         let key_new = REMOTE.objects.make(kinds::OBJECT, link.number(), None)?;
@@ -2850,16 +2795,9 @@ pub unsafe extern "C" fn C_DeriveKey(
         let mechanism_value = unsafe { out::value(mechanism) }?;
         // SAFETY: C's rules for this function.
         let mechanism_packed = packed(|w| unsafe { pack_CK_MECHANISM(w, &mechanism_value) })?;
-        let templ_packed = packed(|w| {
-            // SAFETY: C's rules for this function.
-            let Some(all) = (unsafe { out::list(templ, attribute_count as u64) })? else {
-                w.u64(NOWHERE);
-                return Ok(());
-            };
-            w.length(all.len());
-            // SAFETY: C's rules for this function.
-            all.iter().try_for_each(|one| unsafe { pack_CK_ATTRIBUTE(w, one) })
-        })?;
+        // SAFETY: C's rules for this function.
+        let templ_packed =
+            unsafe { out::packed_list(templ, attribute_count as u64, pack_CK_ATTRIBUTE) }?;
         // SAFETY: C's rules for this function.
         let key_place = unsafe { out::place(key) }?;
         let key_new = REMOTE.objects.make(kinds::OBJECT, link.number(), None)?;

@@ -5,7 +5,8 @@
 #![allow(unsafe_code)]
 
 use crate::failure::Failure;
-use vfun_remoting::Reader;
+use crate::secret::packed;
+use vfun_remoting::{NOWHERE, Reader, Wiped, Writer};
 
 /// A place for an answer, which must be there.
 ///
@@ -95,6 +96,27 @@ pub unsafe fn list<'a, T>(pointer: *const T, len: u64) -> Result<Option<&'a [T]>
         // SAFETY: the caller promises it.
         (false, n) => Ok(Some(unsafe { std::slice::from_raw_parts(pointer, n) })),
     }
+}
+
+/// What packs a struct, as the generator makes it.
+pub type Pack<T> = unsafe fn(&mut Writer<'_>, &T) -> Result<(), Failure>;
+
+/// Structs that a program hands over, or a null pointer, as they go over.
+///
+/// # Safety
+/// As [`list`], and what `pack` wants of each.
+pub unsafe fn packed_list<T>(
+    pointer: *const T,
+    len: u64,
+    pack: Pack<T>,
+) -> Result<Wiped, Failure> {
+    // SAFETY: the caller promises it.
+    let all = unsafe { list(pointer, len) }?;
+    packed(|w| {
+        w.u64(all.map_or(NOWHERE, |all| all.len() as u64));
+        // SAFETY: the caller promises it.
+        all.unwrap_or_default().iter().try_for_each(|one| unsafe { pack(w, one) })
+    })
 }
 
 /// Structs that are to be filled.
@@ -190,7 +212,7 @@ impl<T: Item> Room<'_, T> {
     /// How much room the host is told of.
     pub fn asked(&self) -> u64 {
         let room = self.to.as_ref().map(|to| (to.len() as u64).min(self.most));
-        room.unwrap_or(vfun_remoting::NOWHERE)
+        room.unwrap_or(NOWHERE)
     }
 
     /// Reads the length, and the items if the call did what was asked.

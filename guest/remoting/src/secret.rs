@@ -28,10 +28,8 @@ fn call(function: &Function, call: &[u8], answer: &mut Vec<u8>) -> Result<(), Er
     to.ok_or(Error::ArgumentsTooLong { len: call.len(), max: room })?.copy_from_slice(call);
     let posted = cell.post(call.len());
     let done = posted.and_then(|()| cell.finish(|results| copy(results, answer)));
-    // A cell that is still under way, or lost, is the channel's: its bytes are not touched.
-    if !cell.busy() {
-        wipe(&mut cell.bytes_mut()[..call.len()]);
-    }
+    // Also where the service died: it takes the call from here no more.
+    wipe(&mut cell.bytes_mut()[..call.len()]);
     done?
 }
 

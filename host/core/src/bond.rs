@@ -28,6 +28,8 @@ pub fn built_in(id: u32) -> Function {
         max_result: vfun_bond::MESSAGE_BYTES as u32,
         settings: Default::default(),
         reads: vec![],
+        writes: vec![],
+        environment: Default::default(),
         makes_code: false,
         devices: vec![],
         codes: Default::default(),

@@ -37,6 +37,11 @@ pub struct Function {
     pub settings: BTreeMap<String, String>,
     /// Files and directories that its driver reads.
     pub reads: Vec<PathBuf>,
+    /// Folders in which its driver writes: one for each client, whose name stands for
+    /// `{client}`.
+    pub writes: Vec<String>,
+    /// Environment of its services; names are put in as in `writes`.
+    pub environment: BTreeMap<String, String>,
     /// Whether its driver makes machine code, or loads libraries, while it serves.
     pub makes_code: bool,
     /// Devices that its driver opens, the one of its hardware if it has any.
@@ -90,13 +95,15 @@ impl Function {
                     max_result,
                     settings,
                     reads,
+                    writes,
+                    environment,
                     makes_code,
                     devices,
                     codes: _,
                     signature,
                 } = self.0;
-                out.debug_struct("Function")
-                    .field("id", id)
+                let mut text = out.debug_struct("Function");
+                text.field("id", id)
                     .field("name", name)
                     .field("version", version)
                     .field("summary", summary)
@@ -109,8 +116,12 @@ impl Function {
                     .field("reads", reads)
                     .field("makes_code", makes_code)
                     .field("devices", devices)
-                    .field("signature", signature)
-                    .finish()
+                    .field("signature", signature);
+                // Managers of before knew neither: a function without them is as it was.
+                if !writes.is_empty() || !environment.is_empty() {
+                    text.field("writes", writes).field("environment", environment);
+                }
+                text.finish()
             }
         }
         format!("{:?}", ComparedTerms(self))

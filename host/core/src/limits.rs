@@ -169,6 +169,13 @@ pub const LOG_BYTES: u64 = vfun_jail::constants::FILE_BYTES;
 pub const LOG_CUT: u64 = LOG_BYTES / 2;
 /// Between two looks at their length.
 pub const LOGS_LOOK: Duration = Duration::from_secs(5);
+/// Between two counts of what services wrote into their folders: a process reads some
+/// thousand names for each, and at a gigabyte a second a hostile service fills 10 GB meanwhile.
+pub const FOLDERS_LOOK: Duration = Duration::from_secs(10);
+/// How long a count may take; less than until the next one.
+pub const FOLDERS_TIME: Duration = Duration::from_secs(8);
+/// Between two looks whether a count is over, which takes it milliseconds.
+pub const FOLDERS_WAIT: Duration = Duration::from_millis(100);
 /// Between two looks at the threads of services whose processors no control
 /// group shares.
 pub const THREADS_LOOK: Duration = Duration::from_secs(1);

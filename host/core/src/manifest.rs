@@ -15,8 +15,11 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use vfun_admin::Transport;
 use vfun_jail::Device;
-use vfun_jail::constants::{DEVICES_MAX, READS_MAX, REQUESTS_MAX};
+use vfun_jail::constants::{
+    DEVICES_MAX, ENVIRONMENT_MAX, READS_MAX, REQUESTS_MAX, VARIABLE_BYTES, WRITES_MAX,
+};
 use vfun_jail::devices::check_path;
+use vfun_jail::folders;
 use vfun_kinds::Opens;
 pub use vfun_policy::size;
 pub use vfun_policy::source::ManifestError;
@@ -59,6 +62,10 @@ struct FunctionToml {
     signature: Option<Spanned<String>>,
     #[serde(default)]
     reads: Vec<Spanned<PathBuf>>,
+    #[serde(default)]
+    writes: Vec<Spanned<String>>,
+    #[serde(default)]
+    environment: BTreeMap<Spanned<String>, Spanned<String>>,
     #[serde(default)]
     makes_code: bool,
     #[serde(default)]
@@ -178,6 +185,42 @@ fn check_reads(src: &Source<'_>, reads: &[Spanned<PathBuf>]) -> Result<(), Manif
     Ok(())
 }
 
+/// Checks the folders in which a driver writes. Where they lie shows when they are wanted.
+fn check_writes(src: &Source<'_>, writes: &[Spanned<String>]) -> Result<(), ManifestError> {
+    if let Some(beyond) = writes.get(WRITES_MAX) {
+        return Err(src.error(beyond, format!("a driver writes in at most {WRITES_MAX} folders")));
+    }
+    let wrong = |path: &Spanned<String>| {
+        folders::check(path.get_ref()).map_err(|e| src.error(path, format!("writes: {e}")))
+    };
+    writes.iter().try_for_each(wrong)
+}
+
+/// The environment of a driver's services.
+fn environment(
+    src: &Source<'_>,
+    all: BTreeMap<Spanned<String>, Spanned<String>>,
+) -> Result<BTreeMap<String, String>, ManifestError> {
+    if let Some(beyond) = all.keys().nth(ENVIRONMENT_MAX) {
+        let most = format!("environment: at most {ENVIRONMENT_MAX} variables are given");
+        return Err(src.error(beyond, most));
+    }
+    let variable = |(name, value): (Spanned<String>, Spanned<String>)| {
+        let (word, text) = (name.get_ref(), value.get_ref());
+        let plain = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+        if word.is_empty() || word.len() > VARIABLE_BYTES || !word.bytes().all(plain) {
+            let named = "is a name of capital letters, digits and '_'";
+            return Err(src.error(&name, format!("environment: a variable {named}")));
+        }
+        if text.len() > VARIABLE_BYTES || text.contains(char::is_control) {
+            let value_is = format!("is one line of at most {VARIABLE_BYTES} bytes");
+            return Err(src.error(&value, format!("environment: the value of {word} {value_is}")));
+        }
+        Ok((name.into_inner(), value.into_inner()))
+    };
+    all.into_iter().map(variable).collect()
+}
+
 /// Settings for a driver: what is no text is passed as TOML writes it.
 fn settings(all: BTreeMap<String, toml::Value>) -> BTreeMap<String, String> {
     let text = |v| match v {
@@ -222,6 +265,7 @@ pub fn function(
     let max_args = longest(&src, t.max_args.as_ref(), args, "max_args")?;
     let max_result = longest(&src, t.max_result.as_ref(), results, "max_result")?;
     check_reads(&src, &t.reads)?;
+    check_writes(&src, &t.writes)?;
     let devices = devices(&src, &t.devices)?;
     // If there is hardware, its driver alone opens devices.
     let opener = hardware.as_ref().map(|h| &h.driver).or(software.as_ref()).map(vfun_kinds::of);
@@ -229,6 +273,11 @@ pub fn function(
     {
         let never = format!("a function of kind \"{}\" opens no device", kind.word);
         return Err(src.error(&d.path, never));
+    }
+    let writer = software.as_ref().map(vfun_kinds::of);
+    if let (Some(w), Some(kind)) = (t.writes.first(), writer.filter(|k| !k.writes)) {
+        let never = format!("writes: a function of kind \"{}\" writes nothing", kind.word);
+        return Err(src.error(w, never));
     }
     Ok(Function {
         id,
@@ -242,6 +291,8 @@ pub fn function(
         max_result,
         settings: settings(t.settings),
         reads: t.reads.into_iter().map(Spanned::into_inner).collect(),
+        writes: t.writes.into_iter().map(Spanned::into_inner).collect(),
+        environment: environment(&src, t.environment)?,
         makes_code: t.makes_code,
         devices,
         codes: codes(&src, &t.codes)?,

@@ -48,6 +48,8 @@ fn function(id: u32, name: &str) -> Function {
         max_result: 100,
         settings: BTreeMap::new(),
         reads: vec![],
+        writes: vec![],
+        environment: Default::default(),
         makes_code: false,
         devices: vec![],
         codes: BTreeMap::new(),

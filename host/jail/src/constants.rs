@@ -67,3 +67,13 @@ pub const REQUESTS_MAX: usize = 64;
 pub const INSIDE_GROUPS: u32 = 2000;
 /// Paths of one `reads` in a manifest.
 pub const READS_MAX: usize = 64;
+/// Folders of one `writes` in a manifest: a driver keeps its state in one place, or in two.
+pub const WRITES_MAX: usize = 4;
+/// Files and folders in one such folder: a token of a thousand keys has some three thousand.
+pub const WRITES_FILES: u64 = 4096;
+/// Bytes on the disk of all in one such folder: a file of a few KiB for each object.
+pub const WRITES_BYTES: u64 = 64 << 20;
+/// Variables of one `environment` in a manifest.
+pub const ENVIRONMENT_MAX: usize = 16;
+/// Bytes of a variable's name or value: the longest path of a file has so many.
+pub const VARIABLE_BYTES: usize = 4096;

@@ -12,6 +12,7 @@
 
 pub mod constants;
 pub mod devices;
+pub mod folders;
 pub mod group;
 pub mod places;
 pub mod probe;

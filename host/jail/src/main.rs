@@ -21,6 +21,8 @@ fn main() -> ExitCode {
             let _ = std::io::Read::read(&mut std::io::stdin(), &mut nothing);
             ExitCode::SUCCESS
         }
+        // What services wrote is counted: USER FOLDER, as often as there are folders.
+        Some("--count") => launcher::count(),
         Some("--version") => {
             println!("vfun-jail {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS

@@ -4,7 +4,7 @@
 
 use crate::{Layer, Limits};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// What a service is to get.
@@ -16,6 +16,12 @@ pub struct Plan {
     pub arguments: Vec<String>,
     /// Files and directories it may read, besides the system's libraries.
     pub reads: Vec<PathBuf>,
+    /// Folders in which it may write.
+    #[serde(default)]
+    pub writes: Vec<PathBuf>,
+    /// Its environment: nothing else is in it.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
     /// Devices that it may open.
     pub devices: Vec<PathBuf>,
     /// Groups of the host that these belong to, where it needs them.

@@ -60,6 +60,8 @@ fn once(
         program: program.to_owned(),
         arguments: vec!["--stand-in".into()],
         reads: vec![],
+        writes: vec![],
+        environment: Default::default(),
         devices: vec![],
         groups: vec![],
         scratch_bytes: 0,

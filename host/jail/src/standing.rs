@@ -146,16 +146,16 @@ impl Standing {
         ))
     }
 
-    /// Why a driver that opens devices may not run in it, if so. Its list of system
-    /// calls lets it open for writing, and these two layers alone say what: with
-    /// neither it could write to every file that its user may write to.
-    pub fn lacks_for_devices(&self) -> Option<String> {
+    /// Why a driver that opens devices, or files in folders of its own, may not run in it, if
+    /// so. Its list of system calls lets it open for writing, and these two layers alone say
+    /// what: with neither it could write to every file that its user may write to.
+    pub fn lacks_for_writing(&self) -> Option<String> {
         let (one, other) = (Layer::Mount, Layer::Landlock);
         if self.layers.contains(&one) || self.layers.contains(&other) {
             return None;
         }
         Some(format!(
-            "its driver opens devices for writing, and this host gives neither of the sandbox's layers that would keep it to them: '{one}' ({}), '{other}' ({}); one of them is enough",
+            "its driver opens devices or files for writing, and this host gives neither of the sandbox's layers that would keep it to these: '{one}' ({}), '{other}' ({}); one of them is enough",
             self.why(one),
             self.why(other)
         ))
@@ -191,7 +191,7 @@ mod tests {
         let of = |layers: &[Layer]| {
             let layers = BTreeSet::from_iter(layers.iter().copied());
             let missing = Layer::ALL.into_iter().filter(|l| !layers.contains(l)).map(why).collect();
-            Standing { layers, missing, landlock: None }.lacks_for_devices()
+            Standing { layers, missing, landlock: None }.lacks_for_writing()
         };
         assert_eq!((of(&[Layer::Mount]), of(&[Layer::Landlock])), (None, None));
         let said = of(&[Layer::Seccomp, Layer::OwnUser]).unwrap();

@@ -18,6 +18,8 @@ fn plan(script: &str, without: &[Layer]) -> Plan {
         program: Path::new("/bin/sh").canonicalize().unwrap(),
         arguments: vec!["-c".into(), script.into()],
         reads: vec![PathBuf::from("/bin/sleep").canonicalize().unwrap()],
+        writes: vec![],
+        environment: Default::default(),
         devices: vec![],
         groups: vec![],
         scratch_bytes: 0,

@@ -18,6 +18,7 @@ pub static KIND: Kind = Kind {
     scratch_bytes: 0,
     devices: Opens::Never,
     makes_code: false,
+    writes: false,
     // Whoever orders a VM's network is root of that VM's network.
     needs: Features::NET_ADMIN,
     // Two agents would move one bond to and fro.

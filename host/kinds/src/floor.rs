@@ -17,6 +17,7 @@ pub static KIND: Kind = Kind {
     scratch_bytes: 0,
     devices: Opens::Never,
     makes_code: false,
+    writes: false,
     needs: Features(0),
     one_per_vm: false,
     // No driver and no files, from the start.

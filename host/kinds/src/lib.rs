@@ -26,6 +26,7 @@ pub use wasm::PROGRAM as WASM_PROGRAM;
 
 use std::path::{Path, PathBuf};
 use vfun_jail::Device;
+use vfun_jail::seccomp::lists::{WRITES, WRITES_OLD};
 use vfun_jail::seccomp::{self, Rule};
 use vfun_policy::source::ManifestError;
 use vfun_supervise::{Driver, Filters};
@@ -52,6 +53,8 @@ pub struct Kind {
     /// Whether a manifest may let its driver make machine code while it serves
     /// (`makes_code`).
     pub makes_code: bool,
+    /// Whether a manifest may name folders in which its driver writes (`writes`).
+    pub writes: bool,
     /// What an app's session must have, beyond its client's leave, to open its functions.
     pub needs: Features,
     /// Whether one app of a VM at a time has a function of it.
@@ -135,13 +138,22 @@ pub fn reads(driver: &Driver) -> Vec<PathBuf> {
 /// The lists of system calls for a driver: one until it is loaded, a stricter one
 /// from then on; an empty one is none. `makes_code`: the manifest says that the driver
 /// makes machine code or loads libraries while it serves, so that the first list
-/// stays. `devices`: those that it may open, and what it may ask of them.
-pub fn lists(driver: &Driver, makes_code: bool, devices: &[Device]) -> [Vec<Rule>; 2] {
+/// stays. `writes`: it names folders to write in. `devices`: those that it may open, and
+/// what it may ask of them.
+pub fn lists(
+    driver: &Driver,
+    makes_code: bool,
+    writes: bool,
+    devices: &[Device],
+) -> [Vec<Rule>; 2] {
     let kind = of(driver);
     let of_devices = seccomp::devices(devices, kind.devices == Opens::Serving);
+    let (of_folders, of_folders_old) =
+        if writes && kind.writes { (WRITES, WRITES_OLD) } else { (&[][..], &[][..]) };
     let whole = |rules: Vec<Rule>| match rules.is_empty() {
         true => rules,
-        false => [&of_devices[..], &rules].concat(),
+        // The first rule that fits decides: these go before the driver's refusals.
+        false => [&of_devices[..], of_folders, of_folders_old, &rules].concat(),
     };
     let serving = match makes_code && kind.makes_code {
         true => vec![],
@@ -151,11 +163,11 @@ pub fn lists(driver: &Driver, makes_code: bool, devices: &[Device]) -> [Vec<Rule
 }
 
 /// The same as programs for the kernel, as the service installs them.
-pub fn filters(driver: &Driver, makes_code: bool, devices: &[Device]) -> Filters {
+pub fn filters(driver: &Driver, makes_code: bool, writes: bool, devices: &[Device]) -> Filters {
     let words = |rules: Vec<Rule>| match rules.is_empty() {
         true => vec![],
         false => seccomp::Program::new(&rules).words(),
     };
-    let [loading, serving] = lists(driver, makes_code, devices).map(words);
+    let [loading, serving] = lists(driver, makes_code, writes, devices).map(words);
     Filters { loading, serving }
 }

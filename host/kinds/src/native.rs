@@ -23,6 +23,7 @@ pub static KIND: Kind = Kind {
     scratch_bytes: 0,
     devices: Opens::Serving,
     makes_code: true,
+    writes: true,
     needs: Features(0),
     one_per_vm: false,
     loading: || service(&[CODE, SECOND, DRIVER, DRIVER_OLD]),

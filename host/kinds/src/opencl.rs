@@ -37,6 +37,7 @@ pub static KIND: Kind = Kind {
     devices: Opens::Loading,
     // A kernel's code is all made before it is served.
     makes_code: false,
+    writes: false,
     needs: Features(0),
     one_per_vm: false,
     // The builder's rules go before the refusals of DRIVER.

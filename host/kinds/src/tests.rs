@@ -44,7 +44,7 @@ fn every_kind_has_a_program_and_a_first_list() {
     for driver in drivers() {
         let kind = of(&driver);
         assert!(kind.program.name.starts_with("vfun-service"), "{driver:?}");
-        assert!(!filters(&driver, false, &[]).loading.is_empty(), "{driver:?}");
+        assert!(!filters(&driver, false, false, &[]).loading.is_empty(), "{driver:?}");
         let declared = DECLARED.iter().any(|k| k.word == kind.word);
         assert_eq!(declared, driver != Driver::Bond, "{driver:?}");
         assert_eq!(reads(&driver).contains(&"/x".into()), file(&driver).is_some(), "{driver:?}");
@@ -63,7 +63,8 @@ fn the_bond_is_for_one_administrator_of_a_vm_and_its_list_is_that_of_floor() {
         assert_eq!((kind.needs == Features::NET_ADMIN, kind.one_per_vm), (bond, bond));
     }
     assert!(named("bond").is_err(), "no manifest declares it");
-    let [bond, floor] = [Driver::Bond, Driver::Floor].map(|d| lists(&d, false, &[])[0].clone());
+    let [bond, floor] =
+        [Driver::Bond, Driver::Floor].map(|d| lists(&d, false, false, &[])[0].clone());
     for call in 0..512 {
         let calls = [to(&bond, call, [0; 6]), to(&floor, call, [0; 6])];
         let same = call == SYS_openat || calls[0] == calls[1];
@@ -186,7 +187,7 @@ fn a_device_gets_its_requests_and_no_others() {
     let ioctl = |p: &[Rule], request: u64| to(p, SYS_ioctl, [3, request, 0, 0, 0, 0]);
     let open = |p: &[Rule], flags: i32| to(p, SYS_openat, arg(2, flags));
     let [native, _, _, _, opencl, ..] = drivers();
-    for p in lists(&native, false, &devices) {
+    for p in lists(&native, false, false, &devices) {
         for request in [0x8004_5200, 0x6400, 0xc010_6409, 0x1_0000_64ff] {
             assert_eq!(ioctl(&p, request), Allow, "{request:x}");
         }
@@ -198,12 +199,12 @@ fn a_device_gets_its_requests_and_no_others() {
             assert_eq!(open(&p, flags), Errno(EACCES));
         }
     }
-    for p in lists(&native, false, &[]) {
+    for p in lists(&native, false, false, &[]) {
         assert_eq!(ioctl(&p, 0x8004_5200), Errno(ENOTTY));
         assert_eq!(open(&p, O_RDWR), Errno(EACCES));
     }
     // A kernel's service opens them while the kernel is built, and asks them for ever.
-    let [building, serving] = lists(&opencl, false, &devices);
+    let [building, serving] = lists(&opencl, false, false, &devices);
     assert_eq!((open(&building, O_RDWR), open(&serving, O_RDWR)), (Allow, Errno(EACCES)));
     assert_eq!(ioctl(&serving, 0x6400), Allow);
 }
@@ -211,9 +212,9 @@ fn a_device_gets_its_requests_and_no_others() {
 #[test]
 fn code_is_made_while_serving_only_where_kind_and_manifest_say_so() {
     let [native, wasm, _, _, opencl, ..] = drivers();
-    assert!(filters(&native, true, &[]).serving.is_empty());
+    assert!(filters(&native, true, false, &[]).serving.is_empty());
     for driver in [wasm, opencl] {
-        assert!(!filters(&driver, true, &[]).serving.is_empty(), "{driver:?}");
+        assert!(!filters(&driver, true, false, &[]).serving.is_empty(), "{driver:?}");
     }
 }
 
@@ -222,7 +223,28 @@ fn a_list_fits_a_packet() {
     for driver in drivers() {
         let requests = (0..REQUESTS_MAX as u32).map(|i| Requests { mask: u32::MAX, value: i });
         let device = Device { path: "/dev/x".into(), ioctls: requests.collect() };
-        let bytes = serde_json::to_vec(&filters(&driver, false, &[device])).unwrap().len();
+        let bytes = serde_json::to_vec(&filters(&driver, false, false, &[device])).unwrap().len();
         assert!(bytes < vfun_supervise::PACKET_BYTES / 2, "{bytes}");
+    }
+}
+
+#[test]
+fn only_a_driver_with_folders_of_its_own_makes_files() {
+    let native = Driver::Native { library: "/x".into() };
+    let create = [0, 0, (O_CREAT | O_RDWR) as u64, 0, 0, 0];
+    for p in lists(&native, false, true, &[]) {
+        assert_eq!(to(&p, SYS_openat, create), Allow);
+        assert_eq!(to(&p, SYS_fcntl, arg(1, F_SETLKW)), Allow);
+        assert_eq!(to(&p, SYS_unlinkat, [0; 6]), Allow);
+        for call in [SYS_linkat, SYS_symlinkat, SYS_mknodat, SYS_fchownat] {
+            assert_eq!(to(&p, call, [0; 6]), Tell, "{call}");
+        }
+    }
+    for p in lists(&native, false, false, &[]) {
+        assert_eq!(to(&p, SYS_openat, create), Errno(EACCES));
+        assert_eq!(to(&p, SYS_unlinkat, [0; 6]), Tell);
+    }
+    for driver in drivers().into_iter().filter(|d| *d != native) {
+        assert_eq!(lists(&driver, false, true, &[]), lists(&driver, false, false, &[]));
     }
 }

@@ -32,6 +32,7 @@ pub static KIND: Kind = Kind {
     devices: Opens::Never,
     // A module's code is all made before it is served.
     makes_code: false,
+    writes: false,
     needs: Features(0),
     one_per_vm: false,
     // The module is read and compiled, and nothing is written.

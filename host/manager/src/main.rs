@@ -43,6 +43,10 @@ struct Args {
     /// The program that serves functions [default: vfun-service beside vfund].
     #[arg(long, value_name = "FILE")]
     service_program: Option<PathBuf>,
+    /// Folder below which services may write, where a function's manifest says so [default:
+    /// writes/ below the root].
+    #[arg(long, value_name = "DIR")]
+    writes: Option<PathBuf>,
     /// Leave a layer of the sandbox out, to measure what it costs. Refused
     /// where policy requires it. May be given again.
     #[arg(long, value_name = "LAYER", hide = true)]
@@ -141,9 +145,11 @@ impl Args {
             .unwrap_or_default();
         let absolute = |p: PathBuf| std::path::absolute(&p).unwrap_or(p);
         let service_program = self.service_program.clone();
+        let root = absolute(self.root.clone());
         Config {
             leases: self.leases(),
-            root: absolute(self.root),
+            writes: self.writes.map_or_else(|| root.join("writes"), absolute),
+            root,
             functions: self.functions.into_iter().map(absolute).collect(),
             drivers: absolute(self.drivers.unwrap_or_else(|| beside.clone())),
             service_program: absolute(

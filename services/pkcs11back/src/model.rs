@@ -30,8 +30,10 @@ struct All {
     sessions: BTreeSet<u64>,
     /// How many handles were given out and not freed, by handle.
     objects: BTreeMap<u64, Box<u8>>,
-    /// What one search has left.
+    /// Where one search is.
     found: usize,
+    /// Calls with a session that lives.
+    deep: u64,
 }
 
 static ALL: Mutex<Option<All>> = Mutex::new(None);
@@ -46,13 +48,22 @@ pub fn sessions() -> usize {
     with(|all| all.sessions.len())
 }
 
+/// How many calls had a session that lives.
+pub fn deep_calls() -> u64 {
+    with(|all| all.deep)
+}
+
 /// # Panics
 /// If a session was never given out, or is closed.
 fn session(handle: u64) -> Result<(), u64> {
     if handle == 0 {
         return Err(SESSION_INVALID);
     }
-    assert!(with(|all| all.sessions.contains(&handle)), "a session that does not live");
+    let lives = with(|all| {
+        all.deep += 1;
+        all.sessions.contains(&handle)
+    });
+    assert!(lives, "a session that does not live");
     Ok(())
 }
 

@@ -53,8 +53,10 @@ pub fn begin(path: &str) -> Result<(Native, Begun), DriverError> {
 
 fn load(path: &str) -> Result<Module, DriverError> {
     // SAFETY: what the operator names is trusted with this service.
-    let library = unsafe { Library::new(path) }
-        .map_err(|e| error(format!("the PKCS#11 module cannot be loaded: {e}")))?;
+    let library = unsafe { Library::new(path) }.map_err(|e| {
+        let why = std::error::Error::source(&e).map_or(e.to_string(), ToString::to_string);
+        error(format!("the PKCS#11 module cannot be loaded: {why}"))
+    })?;
     let none = |why: &str| error(format!("{path} is no PKCS#11 module: {why}"));
     let mut list = std::ptr::null_mut();
     // SAFETY: the symbol has this type in each PKCS#11 module; the place is ours.

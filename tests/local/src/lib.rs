@@ -9,6 +9,7 @@ mod certificates;
 pub mod gdma;
 pub mod huge;
 pub mod modules;
+pub mod pkcs11;
 pub mod placed;
 pub mod raw;
 pub mod vm;

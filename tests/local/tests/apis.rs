@@ -6,6 +6,7 @@ use std::process::Stdio;
 use vfun_tests_local::gdma::{
     Program, assert_same, assert_survived, endpoint, kill_service, offer, said,
 };
+use vfun_tests_local::pkcs11::{Tokens, can_be_tried};
 
 #[test]
 fn a_program_hears_the_same_from_the_host_and_from_the_library() {
@@ -88,4 +89,110 @@ fn without_a_host_a_program_is_told_so_at_once() {
     assert!(!out.status.success());
     assert!(words.contains("no host offers 'gdma' to this program"), "{words}");
     assert!(words.contains("no host offers it"), "the API's own words: {words}");
+}
+
+#[test]
+fn a_pkcs11_module_says_the_same_by_the_host() {
+    if !can_be_tried() {
+        return;
+    }
+    let tokens = Tokens::offer("");
+    let with = |mut command: std::process::Command, argument: Option<&str>| {
+        command.args(argument);
+        said(command)
+    };
+    for argument in [Some("init"), None] {
+        let native = with(tokens.native(), argument);
+        let remoted = with(tokens.remoted(), argument);
+        assert!(argument.is_some() || native.lines().count() > 150, "{native}");
+        for (line, (native, remoted)) in native.lines().zip(remoted.lines()).enumerate() {
+            assert_eq!(native, remoted, "line {}", line + 1);
+        }
+        assert_eq!(native, remoted);
+    }
+    tokens.stand.until("nothing is left of it", |stand| stand.grants().is_empty());
+    let log = tokens.log();
+    assert!(log.contains("client host, app program: C_Login, slot "), "{log}");
+    assert!(log.contains(", user: failed with 0xa0") && log.contains(", user: done"), "{log}");
+    assert!(!log.contains("8372"), "{log}");
+}
+
+#[test]
+fn a_pin_does_not_stay_in_the_window() {
+    if !can_be_tried() {
+        return;
+    }
+    let tokens = Tokens::offer("");
+    let mut init = tokens.remoted();
+    init.arg("init");
+    said(init);
+    let mut command = tokens.remoted();
+    command.arg("logs in").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("it runs");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut said = String::new();
+    while !said.ends_with("ready\n") {
+        assert_ne!(out.read_line(&mut said).expect("text"), 0, "it ended early: {said}");
+    }
+    let window = std::fs::read(tokens.stand.root().join("virtfun-host")).expect("a window");
+    let has = |bytes: &[u8]| window.windows(bytes.len()).any(|part| part == bytes);
+    assert!(has(b"SoftHSM"), "what is no secret may stay: this looks at the right place");
+    assert!(!has(b"8372") && !has(b"4321\0\0\0\0"), "a PIN is still there");
+    drop(child.stdin.take());
+    assert!(child.wait().expect("its child").success(), "{said}");
+}
+
+#[test]
+fn a_pkcs11_program_hears_that_its_service_died() {
+    if !can_be_tried() {
+        return;
+    }
+    let tokens = Tokens::offer("");
+    let mut init = tokens.remoted();
+    init.arg("init");
+    said(init);
+    let mut command = tokens.remoted();
+    command.arg("dies").stdout(Stdio::piped());
+    let mut child = command.spawn().expect("it runs");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut said = String::new();
+    while !said.ends_with("ready\n") {
+        assert_ne!(out.read_line(&mut said).expect("text"), 0, "it ended early: {said}");
+    }
+    kill_service(&tokens.stand);
+    out.read_to_string(&mut said).expect("text");
+    assert!(child.wait().expect("its child").success(), "{said}");
+    let after = said.split_once("ready\n").expect("just seen").1;
+    let expected = [
+        "the service is gone: 0x32",
+        "f->C_GetSessionInfo(s, &info) = 0x32",
+        "f->C_OpenSession(slot, CKF_SERIAL_SESSION, NULL, NULL, &s) = 0x32",
+        "f->C_Initialize(NULL) = 0x191",
+        "f->C_Finalize(NULL) = 0x0",
+        "f->C_Initialize(NULL) = 0x0",
+        "f->C_GetSessionInfo(s, &info) = 0xb3",
+        "f->C_OpenSession(slot, CKF_SERIAL_SESSION, NULL, NULL, &s) = 0x0",
+        "f->C_GetSessionInfo(s, &info) = 0x0",
+        "f->C_Finalize(NULL) = 0x0",
+    ];
+    assert_eq!(after.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_client_sees_the_tokens_that_the_host_names() {
+    if !can_be_tried() {
+        return;
+    }
+    // Before it has this label, the slot is not there.
+    let tokens = Tokens::offer("\"slots:host\" = \"slot:0, vfun\"\nslots = \"another\"\n");
+    let mut init = tokens.remoted();
+    init.arg("init");
+    said(init);
+    let seen = said(tokens.remoted());
+    assert!(seen.contains("\nslots with a token: 1 0\n"), "{seen}");
+    let tokens = Tokens::offer("slots = \"another\"\n");
+    let mut init = tokens.remoted();
+    init.arg("init");
+    let seen = said(init);
+    assert!(seen.contains("C_InitToken(first, so, 8, label) = 0x3\n"), "{seen}");
 }

@@ -8,6 +8,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use vfun_admin::{Ask, Reply};
 use vfun_jail::Layer;
+use vfun_tests_local::Stand;
 use vfun_tests_sandbox::{Attacker, BYTES, Mode, Outcome, root};
 
 /// The kernel ends the service, by its hand.
@@ -584,4 +585,111 @@ fn a_log_ends_somewhere() {
     let free = Attacker::free();
     let Outcome::Went(written) = free.act(Mode::Log, &[many]) else { panic!() };
     assert!(written as u64 >= many);
+}
+
+/// A manifest of the attacking driver with a folder of its own for each client.
+fn with_folders(dir: &std::path::Path, more: &str) -> String {
+    let functions = dir.join("functions");
+    std::fs::create_dir_all(&functions).unwrap();
+    let text =
+        std::fs::read_to_string(vfun_tests_sandbox::manifests().join("function.toml")).unwrap();
+    let text = format!("{more}\n{text}");
+    std::fs::write(functions.join("attack.toml"), text).unwrap();
+    functions.to_str().unwrap().to_owned()
+}
+
+/// A folder open to everybody, as those are in which services' folders lie.
+fn open_dir() -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    dir
+}
+
+#[test]
+fn a_driver_writes_in_its_clients_folder_and_nowhere_else() {
+    let dir = open_dir();
+    let functions = with_folders(dir.path(), "writes = [\"{writes}/t/{client}\"]");
+    let writes = dir.path().join("writes");
+    let more = ["--functions", &functions, "--writes", writes.to_str().unwrap()];
+    let others = writes.join("t/another");
+    std::fs::create_dir_all(&others).unwrap();
+    std::fs::write(others.join("token"), "secret").unwrap();
+    let path = |at: &std::path::Path| at.to_str().unwrap().to_owned();
+    let mine = writes.join("t/host");
+    let attempts = |attacker: &Attacker| {
+        let create = O_WRONLY | O_CREAT;
+        for inside in [path(&mine.join("a")), "b".into()] {
+            let got = open("", &inside, create, &[]).of(attacker);
+            assert!(got.done(), "{inside}: {got:?}");
+        }
+        for outside in [path(&writes.join("t/x")), path(&others.join("x")), "/usr/lib/x".into()] {
+            let got = open("", &outside, create, &[]).of(attacker);
+            assert!(got.failed(&[EROFS, EACCES, ENOENT]), "{outside}: {got:?}");
+        }
+        let got = open("", &path(&others.join("token")), O_RDONLY, &[]).of(attacker);
+        assert!(got.failed(&[ENOENT, EACCES]), "{got:?}");
+    };
+    let attacker = Attacker::with(&[], &more);
+    attempts(&attacker);
+    assert!(mine.join("a").exists() && mine.join("b").exists(), "{mine:?}");
+    // It makes no links and no programs there.
+    let link = attacker.call(SYS_symlinkat, &[BYTES, AT_FDCWD as u64, BYTES], b"l\0");
+    assert!(link.died_of("(symlinkat)"), "{link:?}");
+    drop(attacker);
+    // Either layer alone keeps it there.
+    for left in [Layer::Mount, Layer::Landlock] {
+        attempts(&Attacker::with(&[left, Layer::Seccomp], &more));
+    }
+}
+
+#[test]
+fn a_folder_that_will_not_do_starts_no_service() {
+    let dir = open_dir();
+    let (writes, elsewhere) = (dir.path().join("writes"), dir.path().join("elsewhere"));
+    std::fs::create_dir_all(writes.join("t")).unwrap();
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, writes.join("t/host")).unwrap();
+    let outside = format!("writes = [\"{}/{{client}}\"]", elsewhere.display());
+    for (keys, why) in [
+        ("writes = [\"{writes}/t/{client}\"]", "is a symbolic link, or no folder"),
+        (outside.as_str(), "where services may write (vfund --writes)"),
+    ] {
+        let functions = with_folders(dir.path(), keys);
+        let stand = Stand::with(&["--functions", &functions, "--writes", writes.to_str().unwrap()]);
+        let session = stand.connect("attacker");
+        let said = session.function("attack").err().expect("it is refused").to_string();
+        assert!(said.contains("writes: ") && said.contains(why), "{said}");
+    }
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+}
+
+#[test]
+fn a_folder_that_is_full_starts_no_service() {
+    let dir = open_dir();
+    let functions = with_folders(dir.path(), "writes = [\"{writes}/t/{client}\"]");
+    let writes = dir.path().join("writes");
+    let more = ["--functions", &functions, "--writes", writes.to_str().unwrap()];
+    drop(Attacker::with(&[], &more));
+    let mine = writes.join("t/host");
+    (0..=vfun_jail::constants::WRITES_FILES)
+        .for_each(|i| std::fs::write(mine.join(i.to_string()), "").unwrap());
+    let stand = Stand::with(&more);
+    let said = stand.connect("attacker").function("attack").err().unwrap().to_string();
+    assert!(said.contains("holds more than 4096 files"), "{said}");
+    // One that fills it while it runs is ended, and not started again.
+    drop(stand);
+    std::fs::remove_dir_all(&mine).unwrap();
+    let attacker = Attacker::with(&[], &more);
+    let pid = attacker.service().pid;
+    for i in 0..=vfun_jail::constants::WRITES_FILES {
+        // As the driver does: the files are its user's.
+        let made = open("", &i.to_string(), O_WRONLY | O_CREAT, &[]).of(&attacker);
+        let made = if let Outcome::Went(fd) = made { fd } else { panic!("{made:?}") };
+        assert!(attacker.call(SYS_close, &[made as u64], &[]).done());
+    }
+    let ended =
+        |stand: &Stand| stand.log().contains("is ended: ") && stand.log().contains("holds more");
+    attacker.stand.until("it is ended", ended);
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
 }

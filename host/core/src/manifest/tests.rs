@@ -329,3 +329,35 @@ fn wrong_vms_are_refused_with_file_line_and_reason() {
         assert!(e.contains(expect), "{e} should say {expect}");
     }
 }
+
+#[test]
+fn folders_to_write_in_are_one_for_each_client() {
+    let with = |kind: &str, keys: &str| {
+        f(&format!("name = \"x\"\nversion = \"1.0\"\nkind = \"{kind}\"\n{keys}\n"))
+    };
+    let five = format!("writes = [{}]", "\"{writes}/x/{client}\", ".repeat(5));
+    for (keys, expect) in [
+        ("writes = [\"tokens/{client}\"]", "f.toml:4: writes: tokens/{client} is no absolute path"),
+        ("writes = [\"/x/../y/{client}\"]", "writes: /x/../y/{client} is no absolute path"),
+        ("writes = [\"/x/y\"]", "writes: /x/y does not end with '/{client}'"),
+        ("writes = [\"{writes}/x/{client}\"]", "a function of kind \"floor\" writes nothing"),
+        (five.as_str(), "f.toml:4: a driver writes in at most 4 folders"),
+        ("[environment]\nlower = \"x\"", "f.toml:5: environment: a variable is a name"),
+        ("[environment]\nA = \"x\\ny\"", "f.toml:5: environment: the value of A is one line"),
+    ] {
+        let e = with("floor", keys).unwrap_err();
+        assert!(e.contains(expect), "{e} should say {expect}");
+    }
+    let many: String = (0..=ENVIRONMENT_MAX).map(|n| format!("A{n} = \"x\"\n")).collect();
+    let e = with("floor", &format!("[environment]\n{many}")).unwrap_err();
+    assert!(e.contains("at most 16 variables"), "{e}");
+    let library = std::env::current_exe().unwrap();
+    let keys = format!(
+        "library = {library:?}\nwrites = [\"{{writes}}/x/{{client}}\"]\n[environment]\nA_1 = \"{{client}}\""
+    );
+    let f = with("native", &keys).unwrap();
+    assert_eq!(f.writes, ["{writes}/x/{client}"]);
+    assert!(f.environment.iter().eq([(&"A_1".to_owned(), &"{client}".to_owned())]));
+    let plain = Function { writes: vec![], environment: Default::default(), ..f.clone() };
+    assert!(plain.terms() != f.terms() && !plain.terms().contains("writes"));
+}

@@ -85,6 +85,8 @@ impl Kept {
             max_result: o.max_result,
             settings: Default::default(),
             reads: vec![],
+            writes: vec![],
+            environment: Default::default(),
             makes_code: false,
             devices: vec![],
             codes: Default::default(),

@@ -61,6 +61,8 @@ pub fn built_in(id: u32) -> Function {
         max_result: ANSWER_BYTES_MAX,
         settings: Default::default(),
         reads: vec![],
+        writes: vec![],
+        environment: Default::default(),
         makes_code: false,
         devices: vec![],
         codes: Default::default(),

@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt;
 use vfun_jail::constants::{SCRATCH, SHARED_SCRATCH};
+use vfun_jail::folders;
 use vfun_jail::places::Places;
 use vfun_jail::{Layer, Plan, Report};
 
@@ -23,7 +24,7 @@ pub fn enter(
     let mut seen = vec![plan.program.clone()];
     seen.extend(plan.reads.iter().cloned());
     let places = Places::with(&seen);
-    let sources = spaces.mount.then(|| mounts::open(&places, &plan.devices)).transpose()?;
+    let sources = spaces.mount.then(|| mounts::open(&places, plan)).transpose()?;
     privileges::become_inside(spaces, plan)?;
     if let Some(sources) = sources {
         mounts::enter(sources, plan.scratch_bytes)?;
@@ -44,7 +45,7 @@ pub fn enter(
     };
     let mut version = None;
     if has(Layer::Landlock) {
-        match landlock::restrict(&places, &plan.devices, scratch)? {
+        match landlock::restrict(&places, plan, scratch)? {
             Ok(v) => version = Some(v),
             Err(why) => teller.without(Layer::Landlock, why),
         }
@@ -61,8 +62,15 @@ pub fn enter(
     if has(Layer::Capabilities) {
         vfun_privileges::empty_sets().map_err(Failed::at(Layer::Capabilities, "capabilities"))?;
     }
+    folders::measure(&plan.writes).map_err(|reason| Failed { layer: None, reason, errno: None })?;
     close_others_with_exec().map_err(Failed::plain("descriptors"))?;
     teller.say(&Report::Entered { landlock: version });
-    let e = std::process::Command::new(&plan.program).args(&plan.arguments).env_clear().exec();
+    let mut program = std::process::Command::new(&plan.program);
+    program.args(&plan.arguments).env_clear().envs(&plan.environment);
+    // A library whose settings are one file for all clients names its files from here.
+    if let Some(folder) = plan.writes.first() {
+        program.current_dir(folder);
+    }
+    let e = program.exec();
     Err(Failed::plain(&format!("running {}", plan.program.display()))(e))
 }

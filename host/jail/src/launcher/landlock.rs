@@ -8,8 +8,8 @@ use landlock::{
     RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
 };
 use std::path::PathBuf;
-use vfun_jail::Layer;
 use vfun_jail::places::Places;
+use vfun_jail::{Layer, Plan};
 
 /// The newest interface whose rights are asked for; a kernel without some of
 /// them keeps the others.
@@ -41,7 +41,7 @@ fn errno_of(e: &(dyn std::error::Error + 'static)) -> Option<i32> {
 /// Puts it in force; the version, or why not.
 pub fn restrict(
     places: &Places,
-    devices: &[PathBuf],
+    plan: &Plan,
     scratch: Option<&str>,
 ) -> Result<Result<u32, String>, Failed> {
     let version = match version() {
@@ -51,6 +51,15 @@ pub fn restrict(
     let reading: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::Execute;
     // The last from version 5 on: without it no request of a driver's reaches a device.
     let driving = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+    // Files and folders, and neither programs nor devices, sockets or links.
+    let writing = AccessFs::ReadFile
+        | AccessFs::ReadDir
+        | AccessFs::WriteFile
+        | AccessFs::Truncate
+        | AccessFs::MakeReg
+        | AccessFs::MakeDir
+        | AccessFs::RemoveFile
+        | AccessFs::RemoveDir;
     let done = (|| {
         let shown: Vec<&PathBuf> = places.shown.iter().collect();
         Ruleset::default()
@@ -60,7 +69,8 @@ pub fn restrict(
             .scope(Scope::from_all(NEWEST))?
             .create()?
             .add_rules(path_beneath_rules(shown, reading))?
-            .add_rules(path_beneath_rules(devices, driving))?
+            .add_rules(path_beneath_rules(&plan.devices, driving))?
+            .add_rules(path_beneath_rules(&plan.writes, writing))?
             .add_rules(path_beneath_rules(scratch, AccessFs::from_all(NEWEST)))?
             .restrict_self()
     })();

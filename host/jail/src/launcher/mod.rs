@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::ExitCode;
 use vfun_jail::constants::{INSIDE_ID, OOM_SCORE};
-use vfun_jail::{Layer, Missing, Plan, Report};
+use vfun_jail::{Layer, Missing, Plan, Report, folders};
 
 /// Why it cannot go on.
 pub struct Failed {
@@ -61,6 +61,30 @@ impl Teller<'_> {
     fn failed(&self, Failed { layer, reason, errno }: Failed) {
         self.say(&Report::Failed { layer, reason, errno });
     }
+}
+
+/// Counts folders, each as its user, and says which hold too much: their place among them, and
+/// a sentence.
+pub fn count() -> ExitCode {
+    let words: Vec<_> = std::env::args().skip(2).collect();
+    let me = rustix::process::geteuid();
+    let become_user = |user| rustix::thread::set_thread_res_uid(me, user, me);
+    for (n, of) in words.chunks(2).enumerate() {
+        let [user, folder] = of else { return ExitCode::from(2) };
+        let Ok(user) = user.parse().map(rustix::process::Uid::from_raw) else {
+            return ExitCode::from(2);
+        };
+        let counted = become_user(user)
+            .map_err(|e| format!("{folder} cannot be counted as user {}: {e}", user.as_raw()))
+            .and_then(|()| folders::measure(&[folder.into()]));
+        if become_user(me).is_err() {
+            return ExitCode::FAILURE;
+        }
+        if let Err(why) = counted {
+            println!("{n} {}", why.replace('\n', " "));
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 /// The whole of it.

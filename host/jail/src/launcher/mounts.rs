@@ -1,6 +1,7 @@
 //! A root directory of its own: an empty file system in memory, in which the
 //! program, its libraries and what its manifest names are shown, all of it for
-//! reading only; and, for drivers that compile, a second one to write to.
+//! reading only, but the folders in which it writes; and, for drivers that compile, a second
+//! one to write to.
 
 use super::Failed;
 use super::clone::set_attributes;
@@ -12,9 +13,9 @@ use rustix::mount::{
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use vfun_jail::Layer;
 use vfun_jail::constants::{ROOT_BYTES, ROOT_INODES, SCRATCH, SCRATCH_INODES};
 use vfun_jail::places::Places;
+use vfun_jail::{Layer, Plan};
 
 /// Any directory will do to build the root on; these are there.
 const STAGES: [&str; 6] = ["/tmp", "/run", "/mnt", "/var", "/etc", "/usr"];
@@ -31,11 +32,11 @@ fn at(what: &Path) -> impl FnOnce(io::Error) -> Failed + use<> {
 
 /// Opens all of it, read-only, without devices but these and without programs
 /// that gain rights. Done as the launcher's user, who may go where the service may not.
-pub fn open(places: &Places, devices: &[PathBuf]) -> Result<Sources, Failed> {
+pub fn open(places: &Places, plan: &Plan) -> Result<Sources, Failed> {
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(|e| at(Path::new("/"))(e.into()))?;
     let mut shown = vec![];
-    for path in devices {
+    for path in &plan.devices {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let tree = rustix::mount::open_tree(CWD, path, flags).map_err(|e| at(path)(e.into()))?;
         // Read-only is the file system, where nothing can be made: a device is
@@ -57,6 +58,18 @@ pub fn open(places: &Places, devices: &[PathBuf]) -> Result<Sources, Failed> {
             | MountAttrFlags::MOUNT_ATTR_NODEV;
         set_attributes(&tree, attributes.bits().into(), directory).map_err(at(path))?;
         shown.push((path.clone(), directory, tree));
+    }
+    // Last: one that lies in a folder that is shown is put over it.
+    for path in &plan.writes {
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+        let tree = rustix::mount::open_tree(CWD, path, flags).map_err(|e| at(path)(e.into()))?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        set_attributes(&tree, attributes.bits().into(), false).map_err(at(path))?;
+        shown.push((path.clone(), true, tree));
     }
     Ok(Sources { shown, links: places.links.iter().cloned().collect() })
 }

@@ -299,9 +299,9 @@ const MAKING: u32 = WRITING & !(O_ACCMODE as u32);
 
 /// Devices are opened for writing. Which ones there are is said by `mount` and
 /// `landlock`: nothing else that is there can be written to. Where a host gives
-/// neither, no service with devices starts ([`Standing::lacks_for_devices`]).
+/// neither, no service with devices starts ([`Standing::lacks_for_writing`]).
 ///
-/// [`Standing::lacks_for_devices`]: crate::Standing::lacks_for_devices
+/// [`Standing::lacks_for_writing`]: crate::Standing::lacks_for_writing
 const DEVICE_FILES: &[Rule] = &[
     rule(SYS_openat, &[When::masked(2, MAKING, 0)], Answer::Allow),
     #[cfg(target_arch = "x86_64")]
@@ -320,3 +320,36 @@ pub fn devices(devices: &[Device], opens: bool) -> Vec<Rule> {
     let requests = devices.iter().flat_map(|d| &d.ioctls).map(request);
     opens.iter().cloned().chain(requests).collect()
 }
+
+/// What a driver does besides that writes in folders of its own. Which they are is said by
+/// `mount` and `landlock`, as for devices.
+pub const WRITES: &[Rule] = &[
+    allow(SYS_openat),
+    allow(SYS_pwrite64),
+    allow(SYS_ftruncate),
+    // What it wrote is on the disk when it says so.
+    allow(SYS_fsync),
+    allow(SYS_fdatasync),
+    // Folders; a file is whole under its last name, and removed.
+    allow(SYS_mkdirat),
+    allow(SYS_unlinkat),
+    allow(SYS_renameat),
+    allow(SYS_renameat2),
+    // Nobody else may read what it makes.
+    allow(SYS_umask),
+    // Libraries tell the system's log what failed. It cannot be reached, and they go on.
+    rule(SYS_socket, &[When::is(0, AF_UNIX as u32)], Answer::Errno(EACCES)),
+    // Several threads or programs write in one folder, one after the other.
+    allow(SYS_flock),
+    rule(SYS_fcntl, &[When::is(1, F_GETLK as u32)], Answer::Allow),
+    rule(SYS_fcntl, &[When::is(1, F_SETLK as u32)], Answer::Allow),
+    rule(SYS_fcntl, &[When::is(1, F_SETLKW as u32)], Answer::Allow),
+];
+
+/// The same by older names.
+#[cfg(target_arch = "x86_64")]
+pub const WRITES_OLD: &[Rule] =
+    &[allow(SYS_open), allow(SYS_mkdir), allow(SYS_rmdir), allow(SYS_unlink), allow(SYS_rename)];
+/// The same by older names: none.
+#[cfg(not(target_arch = "x86_64"))]
+pub const WRITES_OLD: &[Rule] = &[];

@@ -4,6 +4,7 @@
 
 use super::{Daemon, Kind};
 use crate::admin::{SandboxView, ServiceRow};
+use crate::core::catalog::Function;
 use crate::core::{Event, Exit, ServiceId, WindowId};
 use crate::fair::Say;
 use crate::in_flight;
@@ -11,13 +12,14 @@ use crate::limits::{GROUPS_SWEEP, LAUNCH_TIME, LEFT_ENDS, SERVICE_NOTE_CHARS, SE
 use crate::policy::Key;
 use crate::process::{Process, Sandbox, started};
 use rustix::event::epoll::{self, EventFlags};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use vfun_jail::constants::{USER_BASE, USERS};
+use vfun_jail::folders;
 use vfun_jail::group::{Group, Groups};
 use vfun_jail::standing::Meant;
 use vfun_jail::{
@@ -249,36 +251,36 @@ impl Daemon {
         }
         let limits = self.jail_limits(&start.client, &start.function);
         let client = self.rim.core.catalog().client(&start.client).map_or(0, |c| c.id);
-        let (mut reads, makes_code, devices) = self
-            .rim
-            .core
-            .catalog()
-            .functions
-            .get(&start.function)
-            .map_or_else(Default::default, |f| {
-                (f.reads.clone(), f.makes_code, f.devices_of(&start.driver).to_vec())
-            });
+        let user = (self.jails.own_users && !self.jails.lacks(Layer::OwnUser) && client < USERS)
+            .then(|| USER_BASE + client);
+        if let Some(sentence) = self.jails.refuses_user(user, None) {
+            return Err(StartRefusal::Ever(sentence));
+        }
+        let declared = self.rim.core.catalog().functions.get(&start.function);
+        let (mut reads, makes_code, devices) = declared.map_or_else(Default::default, |f| {
+            (f.reads.clone(), f.makes_code, f.devices_of(&start.driver).to_vec())
+        });
+        let (writes, environment) = declared
+            .map_or_else(|| Ok(Default::default()), |f| self.own_folders(f, &start.client, user))
+            .map_err(StartRefusal::Ever)?;
         let groups = self.device_groups(&start.client, &devices).map_err(StartRefusal::Ever)?;
         reads.extend(vfun_kinds::reads(&start.driver));
         let given = self.given(id, &start.client, &mut start.driver).map_err(StartRefusal::Ever)?;
         let scratch_bytes = vfun_kinds::of(&start.driver).scratch_bytes;
         if !self.jails.lacks(Layer::Seccomp) {
-            start.filters = vfun_kinds::filters(&start.driver, makes_code, &devices);
+            start.filters =
+                vfun_kinds::filters(&start.driver, makes_code, !writes.is_empty(), &devices);
         }
         self.jails.made += 1;
         let name = format!("{}-{}-{}", start.function, self.rim.generation, self.jails.made);
         let (group, ungrouped) =
             self.jails.groups.make(&start.client, &name, &limits, 0, &self.jails.without);
-        let user = (self.jails.own_users && !self.jails.lacks(Layer::OwnUser) && client < USERS)
-            .then(|| USER_BASE + client);
-        if let Some(sentence) = self.jails.refuses_user(user, None) {
-            self.remove_group(group);
-            return Err(StartRefusal::Ever(sentence));
-        }
         let plan = Plan {
             program,
             arguments: vec![],
             reads,
+            writes,
+            environment,
             devices: devices.into_iter().map(|d| d.path).collect(),
             groups,
             scratch_bytes,
@@ -292,6 +294,23 @@ impl Daemon {
         let missing = self.jails.missing.iter().cloned().chain(ungrouped).collect();
         let meant = Meant { user, groups: group.dirs.clone(), missing, landlock: None };
         self.launch(id, (start, given), plan, meant, group)
+    }
+
+    /// The folders in which a client's services of a function write, made where they are not
+    /// there, and their environment.
+    fn own_folders(
+        &self,
+        f: &Function,
+        client: &str,
+        user: Option<u32>,
+    ) -> Result<(Vec<PathBuf>, BTreeMap<String, String>), String> {
+        let root = &self.config.writes;
+        let fill = |text: &String| folders::fill(text, root, client);
+        let writes: Vec<PathBuf> = f.writes.iter().map(|w| fill(w).into()).collect();
+        for folder in &writes {
+            folders::make(root, folder, user).map_err(|e| format!("writes: {e}"))?;
+        }
+        Ok((writes, f.environment.iter().map(|(name, v)| (name.clone(), fill(v))).collect()))
     }
 
     /// Groups that a client's services need to open these devices; a sentence
@@ -436,10 +455,10 @@ impl Daemon {
         l.meant.missing.extend(done.missing);
         l.meant.landlock = done.landlock;
         let standing = Standing::of(done.pid, done.pidfd.as_fd(), &l.meant);
-        let devices = !l.plan.devices.is_empty();
+        let writes = !l.plan.devices.is_empty() || !l.plan.writes.is_empty();
         let lacking = standing
             .lacks(&self.required_layers(), &[Layer::Seccomp])
-            .or_else(|| devices.then(|| standing.lacks_for_devices()).flatten());
+            .or_else(|| writes.then(|| standing.lacks_for_writing()).flatten());
         let sandbox = Sandbox {
             client: l.start.client.clone(),
             function: l.start.function.clone(),

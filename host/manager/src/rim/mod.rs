@@ -11,6 +11,7 @@
 //! - `conditions`: what a manager needs before it can serve. `foresee`: the same for
 //!   people who ask before they start one. `setup`: the start.
 //! - `drains`: nothing new is granted.
+//! - `folders`: what services wrote is counted.
 //! - `further`: further windows of VMs.
 //! - `helpers`: processes that stand between the manager and the network.
 //! - `jails`: services are started in their sandbox.
@@ -35,6 +36,7 @@ mod catalogs;
 mod clients;
 mod conditions;
 mod drains;
+mod folders;
 mod foresee;
 mod further;
 mod helpers;
@@ -156,6 +158,7 @@ pub struct Daemon {
     replaced: std::collections::BTreeSet<VmId>,
     last_files: Instant,
     last_logs: Instant,
+    counts: folders::Counts,
     last_threads: Instant,
     /// What is not on record yet.
     book: records::PendingRecords,
@@ -270,6 +273,7 @@ impl Daemon {
             self.records_patience(),
             self.further_patience(),
             self.logs_patience(),
+            self.folders_patience(),
             self.threads_patience(),
             self.tell_patience(),
             self.jails_patience(),
@@ -317,6 +321,7 @@ impl Daemon {
         self.look_after_windows();
         self.look_after_further();
         self.look_after_logs();
+        self.look_after_folders();
         self.look_at_progress();
         self.look_after_threads();
         self.late_records();

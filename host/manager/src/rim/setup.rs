@@ -38,6 +38,8 @@ pub struct Config {
     pub functions: Vec<PathBuf>,
     /// Where driver libraries are that a manifest names without a path.
     pub drivers: PathBuf,
+    /// Below which services may write.
+    pub writes: PathBuf,
     /// The program that serves functions.
     pub service_program: PathBuf,
     /// The folder of the programs that serve other kinds; each may be missing.
@@ -337,6 +339,7 @@ impl Daemon {
             replaced: Default::default(),
             last_files: Instant::now(),
             last_logs: Instant::now(),
+            counts: super::folders::Counts::new(),
             last_threads: Instant::now(),
             book: super::records::PendingRecords::new(),
             found: None,
@@ -608,6 +611,7 @@ impl Config {
             root: dir.into(),
             functions: vec![],
             drivers: dir.into(),
+            writes: dir.join("writes"),
             service_program: dir.join("vfun-service"),
             service_programs: dir.into(),
             jail_program: dir.join("vfun-jail"),

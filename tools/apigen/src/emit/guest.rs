@@ -202,10 +202,7 @@ fn prepare(model: &Model, function: &FunctionModel) -> String {
                 format!("{C}let {name}_bytes = unsafe {{ out::blob({name}.cast(), {length}) }}?;")
             }
             Role::InList { of, count } => format!(
-                "let {name}_packed = packed(|w| {{\n\
-                 {C}let Some(all) = (unsafe {{ out::list({name}, {count} as u64) }})? else {{ w.u64(NOWHERE); return Ok(()) }};\n\
-                 w.length(all.len());\n\
-                 {C}all.iter().try_for_each(|one| unsafe {{ pack_{of}(w, one) }})\n}})?;"
+                "{C}let {name}_packed = unsafe {{ out::packed_list({name}, {count} as u64, pack_{of}) }}?;"
             ),
             Role::FillList { of, count } => format!(
                 "{C}let {name}_list = unsafe {{ out::list_mut({name}, {count} as u64) }}?;\n\
