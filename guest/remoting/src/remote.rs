@@ -2,9 +2,10 @@
 
 use crate::connect::Description;
 use crate::failure::Failure;
+use crate::fork::keep_open;
 use crate::link::Link;
 use crate::objects::{Kind, Object, Objects};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 /// One for each front end, as a `static`.
 pub struct Remote {
@@ -14,11 +15,23 @@ pub struct Remote {
     first: OnceLock<&'static Link>,
     /// Held while one is made.
     opening: Mutex<()>,
+    /// Forks wait for its locks.
+    watched: Once,
 }
 
 impl Remote {
     pub const fn new(api: Description) -> Remote {
-        Remote { api, objects: Objects::new(), first: OnceLock::new(), opening: Mutex::new(()) }
+        Remote {
+            api,
+            objects: Objects::new(),
+            first: OnceLock::new(),
+            opening: Mutex::new(()),
+            watched: Once::new(),
+        }
+    }
+
+    fn opening(&self) -> MutexGuard<'_, ()> {
+        self.opening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The latest connection, alive or not. Connections are few: one, and one more for each fork
@@ -48,7 +61,7 @@ impl Remote {
 
     /// The connection, opened if there is none that is alive.
     #[inline]
-    pub fn link(&self) -> Result<&'static Link, Failure> {
+    pub fn link(&'static self) -> Result<&'static Link, Failure> {
         match self.latest() {
             Some(link) if link.is_alive() => Ok(link),
             _ => self.connect(),
@@ -56,8 +69,12 @@ impl Remote {
     }
 
     #[cold]
-    fn connect(&self) -> Result<&'static Link, Failure> {
-        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+    fn connect(&'static self) -> Result<&'static Link, Failure> {
+        self.watched.call_once(move || {
+            keep_open(move || Box::new(self.opening()));
+            keep_open(move || self.objects.hold());
+        });
+        let _one = self.opening();
         let last = self.latest();
         if let Some(link) = last.filter(|link| link.is_alive()) {
             return Ok(link); // another thread was faster
