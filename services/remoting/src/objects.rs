@@ -30,8 +30,8 @@ pub struct Objects {
     places: Vec<Option<Object>>,
     /// Of kinds that the library has found: it may find each of their objects again.
     names: HashMap<(Kind, Native), Name, BuildHasherDefault<Natives>>,
-    /// These kinds: few, or none.
-    findable: Vec<Kind>,
+    /// These kinds, one bit each; those from 64 on always count as found.
+    findable: u64,
     live: usize,
 }
 
@@ -118,7 +118,7 @@ impl Objects {
         debug_assert!(self.places[place].is_none(), "checked to be free");
         self.places[place] = Some(object);
         self.live += 1;
-        if self.findable.contains(&object.kind) {
+        if self.is_findable(object.kind) {
             self.names.insert((object.kind, object.native), name);
         }
     }
@@ -132,7 +132,7 @@ impl Objects {
     /// The name of an object that the library answered and the guest need not know yet. It gets
     /// the proposed name if it has none. The guest owns no reference to it.
     pub fn found(&mut self, proposed: Name, kind: Kind, native: Native, parent: Name) -> Name {
-        if !self.findable.contains(&kind) {
+        if !self.is_findable(kind) {
             self.make_findable(kind);
         }
         if let Some(known) = self.names.get(&(kind, native)) {
@@ -143,10 +143,15 @@ impl Objects {
         proposed
     }
 
+    #[inline]
+    fn is_findable(&self, kind: Kind) -> bool {
+        self.findable.checked_shr(kind.into()).is_none_or(|bits| bits & 1 != 0)
+    }
+
     /// The library finds the first object of this kind: those that it made before are found too.
     #[cold]
     fn make_findable(&mut self, kind: Kind) {
-        self.findable.push(kind);
+        self.findable |= 1 << kind;
         let live = self.places.iter().enumerate();
         self.names.extend(live.filter_map(|(place, object)| {
             let object = object.as_ref().filter(|object| object.kind == kind)?;
@@ -181,7 +186,7 @@ impl Objects {
         let Some((place, _)) = name.place() else { return };
         let Some(object) = self.places.get_mut(place).and_then(Option::take) else { return };
         self.live -= 1;
-        if self.findable.contains(&object.kind) {
+        if self.is_findable(object.kind) {
             self.names.remove(&(object.kind, object.native));
         }
         if let Some(parent) = self.object_mut(object.parent) {
