@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::generated::gdma_context;
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr::with_exposed_provenance_mut;
@@ -47,6 +48,11 @@ static DONE: Condvar = Condvar::new();
 
 fn all() -> MutexGuard<'static, All> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Holds all of them, for a fork.
+pub fn hold() -> Box<dyn Any> {
+    Box::new(all())
 }
 
 /// The function is to be called once when the transfer has ended.

@@ -9,8 +9,11 @@ use crate::generated::{
 use crate::{pools, text};
 use std::ffi::c_void;
 use std::ptr::with_exposed_provenance_mut;
+use std::sync::Once;
 use std::time::Duration;
-use vfun_remoting_guest::{Failure, Handlers, Kind, Lent, Link, Object, Reader, in_callback, out};
+use vfun_remoting_guest::{
+    Failure, Handlers, Kind, Lent, Link, Object, Reader, in_callback, keep_open, out,
+};
 
 /// Statuses of the header that this file makes by itself.
 const BUSY: i32 = 1;
@@ -39,6 +42,11 @@ const HANDLERS: Handlers = Handlers { event: heard, lost: |link| callbacks::lost
 
 /// A connection that hears of transfers, and a pool for a new context.
 fn connected() -> Result<(&'static Link, Lent), Failure> {
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| {
+        keep_open(pools::hold);
+        keep_open(callbacks::hold);
+    });
     let link = REMOTE.link()?;
     link.listen(HANDLERS)?;
     Ok((link, pools::lend(link)?))

@@ -1,6 +1,7 @@
 //! The local node's pool of each context: a buffer of the window.
 
 use crate::generated::{REMOTE, kinds};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vfun_remoting_guest::{Failure, Lent, Link, Name, Object};
@@ -25,6 +26,11 @@ static POOLS: Mutex<BTreeMap<Name, Lent>> = Mutex::new(BTreeMap::new());
 
 fn pools() -> MutexGuard<'static, BTreeMap<Name, Lent>> {
     POOLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Holds all pools, for a fork.
+pub fn hold() -> Box<dyn Any> {
+    Box::new(pools())
 }
 
 /// What the variable says; an error is one of the library on the host as well.

@@ -102,6 +102,11 @@ impl Objects {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Holds the list of free places.
+    pub(crate) fn hold(&'static self) -> Box<dyn std::any::Any> {
+        Box::new(self.free())
+    }
+
     /// A place for a new object of this kind, known to connection `link`.
     #[inline]
     pub fn make(
@@ -257,10 +262,12 @@ impl Objects {
         if place.kind.swap(0, Ordering::AcqRel) == 0 {
             return false;
         }
-        if let Some(parent) = place.parent.swap(0, Ordering::Relaxed).checked_sub(1) {
+        // Who has made it free has it alone until it is in a list: no exchange is needed.
+        if let Some(parent) = place.parent.load(Ordering::Relaxed).checked_sub(1) {
+            place.parent.store(0, Ordering::Relaxed);
             self.places()[parent as usize].children.fetch_sub(1, Ordering::Relaxed);
         }
-        place.used.fetch_add(1, Ordering::Relaxed);
+        place.used.store(place.used.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         true
     }
 

@@ -2,9 +2,10 @@
 
 use crate::connect::Description;
 use crate::failure::Failure;
+use crate::fork::keep_open;
 use crate::link::Link;
 use crate::objects::{Kind, Object, Objects};
-use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, RwLock};
 
 /// One for each front end, as a `static`.
 pub struct Remote {
@@ -14,6 +15,8 @@ pub struct Remote {
     first: OnceLock<&'static Link>,
     /// Held while one is made.
     opening: Mutex<()>,
+    /// Forks wait for its locks.
+    watched: Once,
     /// The connection of an API that programs begin and end by calls.
     begun: RwLock<Option<&'static Link>>,
 }
@@ -25,8 +28,13 @@ impl Remote {
             objects: Objects::new(),
             first: OnceLock::new(),
             opening: Mutex::new(()),
+            watched: Once::new(),
             begun: RwLock::new(None),
         }
+    }
+
+    fn opening(&self) -> MutexGuard<'_, ()> {
+        self.opening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The latest connection, alive or not. Connections are few: one, and one more for each fork
@@ -56,7 +64,7 @@ impl Remote {
 
     /// The connection, opened if there is none that is alive.
     #[inline]
-    pub fn link(&self) -> Result<&'static Link, Failure> {
+    pub fn link(&'static self) -> Result<&'static Link, Failure> {
         match self.latest() {
             Some(link) if link.is_alive() => Ok(link),
             _ => self.connect(),
@@ -64,8 +72,13 @@ impl Remote {
     }
 
     #[cold]
-    fn connect(&self) -> Result<&'static Link, Failure> {
-        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+    fn connect(&'static self) -> Result<&'static Link, Failure> {
+        self.watched.call_once(move || {
+            keep_open(move || Box::new(self.opening()));
+            keep_open(move || self.objects.hold());
+            keep_open(move || Box::new(self.begun.write()));
+        });
+        let _one = self.opening();
         let last = self.latest();
         if let Some(link) = last.filter(|link| link.is_alive()) {
             return Ok(link); // another thread was faster
@@ -78,12 +91,17 @@ impl Remote {
     }
 
     /// Begins an API that is begun by a call; whether it was not begun before in this process.
-    pub fn begin(&self) -> Result<bool, Failure> {
-        let mut begun = self.begun.write().unwrap_or_else(PoisonError::into_inner);
-        if begun.is_some_and(Link::is_here) {
+    pub fn begin(&'static self) -> Result<bool, Failure> {
+        if !matches!(self.begun(), Err(Failure::Closed)) {
             return Ok(false);
         }
-        *begun = Some(self.link()?);
+        // Not while the lock is held: forks wait for both locks, one after the other.
+        let link = self.link()?;
+        let mut begun = self.begun.write().unwrap_or_else(PoisonError::into_inner);
+        if begun.is_some_and(Link::is_here) {
+            return Ok(false); // another thread was faster
+        }
+        *begun = Some(link);
         Ok(true)
     }
 

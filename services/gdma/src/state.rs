@@ -6,7 +6,9 @@ use crate::limits::{ALIGNMENT, BUFFERS, LONGEST, NODES, TRANSFERS};
 use crate::places::Places;
 use crate::registers::DONE_OKAY;
 use crate::status::{BUSY, GdmaError, OK};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 /// Called with the transfer's identifier and how it ended.
@@ -83,7 +85,7 @@ pub struct End {
 pub(crate) struct State {
     local: u32,
     buffers: BTreeMap<u32, Buffer>,
-    transfers: BTreeMap<u32, Transfer>,
+    transfers: HashMap<u32, Transfer, BuildHasherDefault<Ids>>,
     /// Transfers that the engine does not have yet, oldest first.
     waiting: VecDeque<u32>,
     /// By node, from 0 for node 1.
@@ -101,12 +103,30 @@ pub(crate) struct State {
     pub rest: Rest,
 }
 
+/// Of identifiers, which the library gives one after the other: no program chooses them.
+#[derive(Default)]
+struct Ids(u64);
+
+impl Hasher for Ids {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
+    }
+    fn write_u32(&mut self, id: u32) {
+        // The table takes its place by the lower bits, and tells keys apart by the upper ones.
+        self.0 = (self.0 ^ u64::from(id)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 ^= self.0 >> 32;
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The identifier after `last` that nothing has. Not the lowest: one that was
 /// given back is not somebody else's soon.
-fn next_id<T>(last: &mut u32, taken: &BTreeMap<u32, T>) -> u32 {
+fn next_id(last: &mut u32, taken: impl Fn(&u32) -> bool) -> u32 {
     loop {
         *last = last.checked_add(1).unwrap_or(1);
-        if !taken.contains_key(last) {
+        if !taken(last) {
             return *last;
         }
     }
@@ -118,7 +138,7 @@ impl State {
         State {
             local,
             buffers: BTreeMap::new(),
-            transfers: BTreeMap::new(),
+            transfers: HashMap::default(),
             waiting: VecDeque::new(),
             pools,
             entries: [false; BUFFERS as usize],
@@ -168,7 +188,7 @@ impl State {
         let places = &mut self.pools[node as usize - 1].1;
         let offset = places.take(bytes.next_multiple_of(ALIGNMENT)).ok_or(GdmaError::Memory)?;
         self.entries[entry] = true;
-        let id = next_id(&mut self.last_buffer, &self.buffers);
+        let id = next_id(&mut self.last_buffer, |id| self.buffers.contains_key(id));
         self.buffers.insert(id, Buffer { node, offset, bytes, entry: entry as u32, uses: 0 });
         Ok(id)
     }
@@ -216,7 +236,7 @@ impl State {
         if self.transfers.len() >= TRANSFERS as usize {
             return Err(GdmaError::Limit);
         }
-        let tag = next_id(&mut self.last_transfer, &self.transfers);
+        let tag = next_id(&mut self.last_transfer, |id| self.transfers.contains_key(id));
         let bytes = u32::try_from(bytes).map_err(|_| GdmaError::Limit)?;
         let descriptor = Descriptor { source, destination, bytes, tag };
         let progress = Progress { status: BUSY, moved: 0, cycles: 0 };
@@ -240,11 +260,16 @@ impl State {
     }
 
     pub fn release(&mut self, id: u32) -> Result<(), GdmaError> {
-        if self.query(id)?.status == BUSY {
-            return Err(GdmaError::Busy);
+        match self.transfers.entry(id) {
+            Entry::Occupied(transfer) if transfer.get().progress.status == BUSY => {
+                Err(GdmaError::Busy)
+            }
+            Entry::Occupied(transfer) => {
+                transfer.remove();
+                Ok(())
+            }
+            Entry::Vacant(_) => Err(GdmaError::Argument),
         }
-        self.transfers.remove(&id);
-        Ok(())
     }
 
     pub fn has_waiting(&self) -> bool {
@@ -293,7 +318,8 @@ impl State {
     pub fn lose(&mut self) {
         self.lost = true;
         self.waiting.clear();
-        let all: Vec<_> = self.transfers.keys().copied().collect();
+        let mut all: Vec<_> = self.transfers.keys().copied().collect();
+        all.sort_unstable();
         all.into_iter().for_each(|id| self.end(id, GdmaError::Lost.code()));
     }
 }

@@ -28,7 +28,11 @@ struct Object {
 #[derive(Debug, Default)]
 pub struct Objects {
     places: Vec<Option<Object>>,
+    /// Of kinds that the library has found: it may find each of their objects again.
     names: HashMap<(Kind, Native), Name, BuildHasherDefault<Natives>>,
+    /// These kinds, one bit each; those from 64 on always count as found.
+    findable: u64,
+    live: usize,
 }
 
 /// Of a kind and what the host's library calls an object. The guest chooses neither, so that it can
@@ -138,7 +142,10 @@ impl Objects {
         }
         debug_assert!(self.places[place].is_none(), "checked to be free");
         self.places[place] = Some(object);
-        self.names.insert((object.kind, object.native), name);
+        self.live += 1;
+        if self.is_findable(object.kind) {
+            self.names.insert((object.kind, object.native), name);
+        }
     }
 
     /// Notes a new object that the guest owns. `name` was checked to be free.
@@ -150,12 +157,31 @@ impl Objects {
     /// The name of an object that the library answered and the guest need not know yet. It gets
     /// the proposed name if it has none. The guest owns no reference to it.
     pub fn found(&mut self, proposed: Name, kind: Kind, native: Native, parent: Name) -> Name {
+        if !self.is_findable(kind) {
+            self.make_findable(kind);
+        }
         if let Some(known) = self.names.get(&(kind, native)) {
             return *known;
         }
         let generation = proposed.place().expect("checked to be free").1;
         self.put(proposed, Object { kind, native, parent, owned: 0, generation, children: 0 });
         proposed
+    }
+
+    #[inline]
+    fn is_findable(&self, kind: Kind) -> bool {
+        self.findable.checked_shr(kind.into()).is_none_or(|bits| bits & 1 != 0)
+    }
+
+    /// The library finds the first object of this kind: those that it made before are found too.
+    #[cold]
+    fn make_findable(&mut self, kind: Kind) {
+        self.findable |= 1 << kind;
+        let live = self.places.iter().enumerate();
+        self.names.extend(live.filter_map(|(place, object)| {
+            let object = object.as_ref().filter(|object| object.kind == kind)?;
+            Some(((kind, object.native), Name::new(place, object.generation)))
+        }));
     }
 
     /// Refused if the guest owns no reference to this object, so that it may not free it.
@@ -184,8 +210,9 @@ impl Objects {
     pub fn remove(&mut self, name: Name) {
         let Some((place, _)) = name.place() else { return };
         let Some(object) = self.places.get_mut(place).and_then(Option::take) else { return };
+        self.live -= 1;
         let key = (object.kind, object.native);
-        if self.names.get(&key) == Some(&name) {
+        if self.is_findable(object.kind) && self.names.get(&key) == Some(&name) {
             self.names.remove(&key);
         }
         if let Some(parent) = self.object_mut(object.parent) {
@@ -239,11 +266,11 @@ impl Objects {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.names.len()
+        self.live
     }
 
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.live == 0
     }
 }
 
@@ -280,6 +307,19 @@ mod tests {
         assert_eq!(all.found(Name::new(2, 1), A, 0x10, Name::NONE), first);
         assert_eq!(all.check_owned(first, A), Err(Refusal::Object));
         assert_eq!(all.take_all(), []);
+    }
+
+    #[test]
+    fn what_was_made_before_is_found_by_its_name_as_long_as_it_lives() {
+        let mut all = Objects::default();
+        let (made, later, proposed) = (Name::new(1, 1), Name::new(2, 1), Name::new(3, 1));
+        all.insert(made, A, 0x10, Name::NONE);
+        assert_eq!(all.found(proposed, A, 0x10, Name::NONE), made);
+        all.insert(later, A, 0x20, Name::NONE);
+        assert_eq!(all.found(proposed, A, 0x20, Name::NONE), later);
+        all.remove(made);
+        assert_eq!(all.len(), 1);
+        assert_eq!(all.found(proposed, A, 0x10, Name::NONE), proposed, "another object by now");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod channel;
 #[path = "../../../guest/client/tests/fake/mod.rs"]
 mod fake;
+mod gdma;
 mod trap;
 
 use channel::Channel;
@@ -133,4 +134,5 @@ fn main() {
     let many = Channel::open(&library, 64, 0);
     in_flight("null, no data space, 16 in flight", &many, 16);
     in_flight("null, no data space, 64 in flight", &many, 64);
+    gdma::all();
 }

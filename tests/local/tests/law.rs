@@ -332,6 +332,7 @@ const UNSAFE_MAY_BE_IN: &[&str] = &[
     // A remoted API's C symbols in the guest, and its library's on the host.
     "guest/gdma/src",
     "guest/pkcs11/src",
+    "guest/remoting/src/fork.rs",
     "guest/remoting/src/out.rs",
     "services/gdmaback/src",
     "services/pkcs11back/src",
