@@ -165,8 +165,7 @@ pub struct SendEntry {
 
 impl Default for SendEntry {
     fn default() -> Self {
-        let head =
-            SendHead { op: SendOpcode::Write, flags: 0, imm: 0, key: 0, addr: 0, wr_id: 0 };
+        let head = SendHead { op: SendOpcode::Write, flags: 0, imm: 0, key: 0, addr: 0, wr_id: 0 };
         SendEntry { head, count: 0, tail: [0; TAIL_BYTES], beside: [0; EXTENSION_MAX] }
     }
 }

@@ -265,7 +265,8 @@ impl<M: Memory> WorkConsumer<M> {
     /// How many entries the program says that it has posted and were not taken: a hint, at
     /// most the depth.
     pub fn posted_hint(&self) -> u64 {
-        let posted = self.queue.memory().load(vfun_queue::layout::header::POSITION, Ordering::Relaxed);
+        let posted =
+            self.queue.memory().load(vfun_queue::layout::header::POSITION, Ordering::Relaxed);
         posted.wrapping_sub(self.queue.consumed()).min(self.shape.depth().into())
     }
 }

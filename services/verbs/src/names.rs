@@ -84,14 +84,6 @@ impl<T> Drawn<T> {
         }
     }
 
-    pub fn get_mut(&mut self, number: u32) -> Option<&mut T> {
-        let place = self.place(number);
-        match self.places.get_mut(place) {
-            Some(Some((n, value))) if *n == number => Some(value),
-            _ => None,
-        }
-    }
-
     pub fn remove(&mut self, number: u32) -> Option<T> {
         self.get(number)?;
         let place = self.place(number);
@@ -118,8 +110,7 @@ mod tests {
         });
         let mut all = Drawn::new("things", 3000, 0xff_ffff);
         assert!(all.get(7).is_none());
-        let numbers: Vec<u32> =
-            (0..3000).map(|i| all.insert(&mut random, i).unwrap()).collect();
+        let numbers: Vec<u32> = (0..3000).map(|i| all.insert(&mut random, i).unwrap()).collect();
         assert_eq!(all.insert(&mut random, 0), Err(Refused::Limit("things")));
         for (i, n) in numbers.iter().enumerate() {
             assert_eq!(all.get(*n), Some(&i));

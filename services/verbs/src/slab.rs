@@ -13,9 +13,6 @@ macro_rules! ids {
             pub const fn number(self) -> u32 {
                 self.0
             }
-            pub(crate) const fn at(self) -> usize {
-                self.0 as usize
-            }
         }
     )*};
 }
@@ -82,6 +79,11 @@ impl<T> Slab<T> {
     #[inline]
     pub fn get_mut(&mut self, at: u32) -> Option<&mut T> {
         self.places.get_mut(at as usize)?.as_mut()
+    }
+
+    /// The place after the last one.
+    pub fn end(&self) -> u32 {
+        self.places.len() as u32
     }
 
     /// Those that are there, with their places.

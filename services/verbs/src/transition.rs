@@ -97,6 +97,8 @@ pub(crate) const fn is_ok(from: QpState, to: QpState, of_type: QpType, mask: u32
     }
     match allowed(from, to, of_type) {
         None => false,
-        Some(a) => mask & a.required == a.required && mask & !(a.required | a.optional | STATE) == 0,
+        Some(a) => {
+            mask & a.required == a.required && mask & !(a.required | a.optional | STATE) == 0
+        }
     }
 }
