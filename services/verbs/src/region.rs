@@ -121,10 +121,11 @@ fn extents<P: Payload>(
         if run.pages == 0 || end.is_none_or(|end| end > window.bytes()) {
             return Err(Refused::Invalid("pages of the region lie outside of their window"));
         }
-        if left == 0 {
+        let room = run.pages * page - skip;
+        let bytes = room.min(left);
+        if room - bytes >= page || left == 0 {
             return Err(Refused::Invalid("the region has more pages than it needs"));
         }
-        let bytes = (run.pages * page - skip).min(left);
         let part = Extent {
             start: len - left,
             len: bytes,

@@ -1,6 +1,6 @@
 //! A NIC with programs, whose queues lie in plain memory and whose registered memory is a
 //! window. An address in these tests is a place in that window.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 use vfun_queue::{Consumer, Memory, Shape};
 use vfun_verbs::bells::ProgramBells;
@@ -206,7 +206,7 @@ impl Lab {
 
     pub fn bytes(&self, at: u64, len: usize) -> Vec<u8> {
         let mut got = vec![0; len];
-        self.memory.read(at as usize, &mut got).unwrap();
+        Payload::read(&self.memory, at, &mut got).unwrap();
         got
     }
 
