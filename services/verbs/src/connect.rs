@@ -21,8 +21,9 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     ///
     /// # Errors
     /// [`Refused::NoSuch`].
-    pub fn state(&mut self, program: ProgramId, qp: QpId) -> Result<QpState, Refused> {
-        self.own_qp(program, qp).map(|qp| qp.state)
+    pub fn state(&self, program: ProgramId, qp: QpId) -> Result<QpState, Refused> {
+        let found = self.qps.get(qp.0).filter(|q| q.fixed.program == program.0);
+        found.map(|qp| qp.state).ok_or(Refused::NoSuch("queue pair"))
     }
 
     /// Changes attributes (those of `mask`) and the state: to `to`, which is the present one

@@ -119,8 +119,10 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         if total > most || op.is_atomic() && total != 8 {
             return Err(Status::LocalLength);
         }
-        // One element is checked when it is used, which is before anything is moved.
-        match qp.current.entry.sges() > 1 && !self.regions.allows(&self.own_view(at)) {
+        // One element is checked when it is used, which is before anything is moved; but
+        // nobody waits for a receive in vain.
+        let now = qp.current.entry.sges() > 1 || op.takes_receive();
+        match now && !self.regions.allows(&self.own_view(at)) {
             true => Err(Status::LocalProtection),
             false => Ok(()),
         }

@@ -10,6 +10,7 @@ use vfun_verbs::*;
 use vfun_verbs_nic::*;
 use vfun_window::{Access, Mapping, WriteSpan, memfd};
 
+pub mod hostile;
 #[path = "../../../../protocol/window/tests/common/plain.rs"]
 mod plain;
 
