@@ -73,7 +73,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             qps: Slab::new("queue pairs", QPS),
             qpns: Drawn::new("queue pairs", QPS, 0xff_ffff),
             random: Box::new(random),
-            events: Events::default(),
+            events: Events::new(),
             counts: Counts::default(),
             now: 0,
             first_end: None,

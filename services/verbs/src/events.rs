@@ -16,13 +16,17 @@ pub enum Event {
 }
 
 /// Those that nobody has taken yet.
-#[derive(Default)]
 pub(crate) struct Events {
     list: VecDeque<Event>,
     pub lost: u64,
 }
 
 impl Events {
+    /// With room for all that it may hold.
+    pub fn new() -> Self {
+        Events { list: VecDeque::with_capacity(EVENTS), lost: 0 }
+    }
+
     pub fn push(&mut self, event: Event) {
         match self.list.len() < EVENTS {
             true => self.list.push_back(event),

@@ -1,7 +1,6 @@
 //! Two programs of one attacker, and an honest pair beside them.
 
 use super::*;
-use vfun_verbs::limits::MESSAGE_MAX;
 
 /// Pages of the attacker's regions: two programs have two each, which lie apart.
 const THEIRS: [u64; 2] = [16, 32];
@@ -177,7 +176,6 @@ impl Hostile {
         assert!(looks.is_some(), "a neighbour starves");
         assert_eq!(self.lab.bytes(to, 6), b"honest");
         self.lab.run();
-        assert!(self.lab.nic.counts().bytes < MESSAGE_MAX);
         let all = self.lab.bytes(0, WINDOW);
         let page = PAGE as usize;
         for (n, bytes) in all.chunks(page).enumerate() {
