@@ -24,6 +24,8 @@ pub struct Counts {
     pub wrong_keys: u64,
     /// Datagrams and unreliable messages that nobody took.
     pub dropped: u64,
+    /// Looks at queue pairs: those without work should have none.
+    pub looks: u64,
     /// Events lost because nobody took those before.
     pub lost_events: u64,
 }

@@ -326,3 +326,69 @@ fn the_first_message_establishes() {
     assert_eq!(x.ended(), [(0, Success), (1, Success)]);
     assert_eq!(lab.told(AsyncKind::Established), [y.qpn]);
 }
+
+/// A thousand queue pairs of which eight are busy cost as many looks as eight.
+#[test]
+fn quiet_queue_pairs_cost_no_looks() {
+    let looks = |quiet: usize| {
+        let mut lab = Lab::new();
+        let (a, b) = (lab.app(1), lab.app(2));
+        let size = (8, shape(8, 0));
+        let mut ends = vec![];
+        for _ in 0..8 + quiet {
+            let x = lab.qp_shaped(&a, QpType::Rc, size, None);
+            let y = lab.qp_shaped(&b, QpType::Rc, size, None);
+            lab.connect(QpType::Rc, (&a, &x), (&b, &y));
+            ends.push((x, y));
+        }
+        let (ka, kb) = (lab.region(&a, 1, 1, access::ALL), lab.region(&b, 4, 1, access::ALL));
+        for _ in 0..IDLE_LOOKS + 2 {
+            lab.nic.run(1);
+        }
+        let before = lab.nic.counts().looks;
+        for i in 0..100 {
+            for (x, _) in &mut ends[quiet..] {
+                let body = [sge(0x1000, 8, ka)];
+                x.send(&a, &head(Write, i, 0x4000, kb), SendBody::Gather(&body));
+            }
+            lab.run();
+            for (x, _) in &mut ends[quiet..] {
+                assert_eq!(x.ended(), [(i, Success)]);
+            }
+        }
+        lab.nic.counts().looks - before
+    };
+    assert_eq!(looks(1000), looks(0));
+}
+
+/// Numbers that jump, and counts that do not add up: what is broken fails, and is told.
+#[test]
+fn broken_queues_fail_their_queue_pairs() {
+    let fails = |break_it: fn(&mut End, &mut WorkProducer<Plain>), shared: bool| {
+        let mut lab = Lab::new();
+        let (a, b) = (lab.app(1), lab.app(2));
+        let (srq, mut srq_end) = lab.srq(&b);
+        let mut x = lab.qp(&a, QpType::Rc);
+        let mut y = lab.qp_of(&b, QpType::Rc, 64, shared.then_some(srq));
+        lab.connect(QpType::Rc, (&a, &x), (&b, &y));
+        let key = lab.region(&a, 1, 1, access::ALL);
+        break_it(&mut y, &mut srq_end);
+        b.bells.posted(y.bit);
+        lab.run();
+        x.send(&a, &head(Send, 1, 0, 0), SendBody::Gather(&[sge(0x1000, 8, key)]));
+        lab.run();
+        assert_eq!(lab.nic.state(b.program, y.id), Ok(QpState::Error));
+        let reset = lab.modify(&b, &y, 1, QpState::Reset, &Attributes::default());
+        let told = lab.events().into_iter().filter_map(|e| match e {
+            Event::Async { kind, .. } => Some(kind),
+            Event::Completed { .. } => None,
+        });
+        (told.collect::<Vec<_>>(), reset.is_ok())
+    };
+    let sends = fails(|y, _| poke(&y.sends.queue().memory().mine, 512, 7), false);
+    assert_eq!(sends, (vec![AsyncKind::QpFatal], false));
+    let receives = fails(|y, _| poke(&y.receives.queue().memory().mine, 512, 9), false);
+    assert_eq!(receives, (vec![AsyncKind::QpFatal], false));
+    let shared = fails(|_, s| poke(&s.queue().memory().mine, 512, 9), true);
+    assert_eq!(shared.0[0], AsyncKind::SrqError);
+}

@@ -121,8 +121,18 @@ impl Lab {
     /// A queue pair with a completion queue of so many entries, and perhaps a shared
     /// receive queue.
     pub fn qp_of(&mut self, app: &App, kind: QpType, cq: u32, srq: Option<SrqId>) -> End {
+        self.qp_shaped(app, kind, (cq, shape(DEPTH, 256)), srq)
+    }
+
+    /// The same with work queues of a shape.
+    pub fn qp_shaped(
+        &mut self,
+        app: &App,
+        kind: QpType,
+        (cq, shape): (u32, WorkShape),
+        srq: Option<SrqId>,
+    ) -> End {
         let cq = self.cq(app, cq);
-        let shape = shape(DEPTH, 256);
         let ((sends, s), (receives, r)) = (self.work(shape), self.work(shape));
         let receives_of = srq.map_or(Ok((r, shape)), Err);
         let what = QueuePair {
