@@ -8,7 +8,7 @@ use common::random;
 
 #[test]
 fn nothing_that_a_program_writes_hurts_anybody_else() {
-    let seeds = std::env::var("VFUN_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
+    let seeds = std::env::var("VFUN_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
     for seed in 0..seeds {
         let run = std::panic::catch_unwind(|| {
             let mut draw = random(seed);
