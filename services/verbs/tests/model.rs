@@ -207,7 +207,7 @@ fn place(draw: &mut dyn FnMut() -> u64) -> (u64, u32) {
 
 fn work(id: u64, draw: &mut dyn FnMut() -> u64) -> Work {
     let op = SendOpcode::ALL[draw() as usize % SendOpcode::ALL.len()];
-    let inline = (matches!(op, Write | WriteImm | Send | SendImm) && draw() % 3 == 0)
+    let inline = (matches!(op, Write | WriteImm | Send | SendImm) && draw().is_multiple_of(3))
         .then(|| (0..draw() % 221).map(|_| draw() as u8).collect());
     let mut list: Vec<_> = (0..1 + draw() % 5).map(|_| place(draw)).collect();
     // Elements that are written do not overlap: their order is nobody's promise.
@@ -220,12 +220,12 @@ fn work(id: u64, draw: &mut dyn FnMut() -> u64) -> Work {
     let mut to = draw() % BYTES;
     if op.is_atomic() {
         list = vec![(draw() % (BYTES / 8) * 8, 8)];
-        to = if draw() % 40 == 0 { to } else { to / 64 * 64 };
-    } else if draw() % 30 != 0 {
+        to = if draw().is_multiple_of(40) { to } else { to / 64 * 64 };
+    } else if !draw().is_multiple_of(30) {
         to = draw() % 1000;
     }
     let operands = Operands { compare_add: draw() % 3, swap: draw() };
-    Work { id, op, signaled: draw() % 4 != 0, inline, list, to, operands }
+    Work { id, op, signaled: !draw().is_multiple_of(4), inline, list, to, operands }
 }
 
 impl World {
