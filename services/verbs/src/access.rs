@@ -174,3 +174,77 @@ const fn tail(run: u64) -> u64 {
         _ => 8,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::{Drawn, Random};
+    use crate::region::{PageRun, Region};
+    use crate::slab::{Slab, WindowId};
+    use std::cell::RefCell;
+    use vfun_verbs::flags::access;
+    use vfun_window::OutOfBounds;
+
+    /// A window that writes down where bytes are stored, and how many.
+    #[derive(Default)]
+    struct Diary(RefCell<Vec<(&'static str, u64, u64)>>);
+
+    impl Diary {
+        fn note(&self, what: &'static str, at: u64, len: usize) -> Result<(), OutOfBounds> {
+            self.0.borrow_mut().push((what, at, len as u64));
+            Ok(())
+        }
+    }
+
+    impl Payload for Diary {
+        fn bytes(&self) -> u64 {
+            1 << 20
+        }
+        fn read(&self, _: u64, _: &mut [u8]) -> Result<(), OutOfBounds> {
+            Ok(())
+        }
+        fn write(&self, at: u64, from: &[u8]) -> Result<(), OutOfBounds> {
+            self.note("write", at, from.len())
+        }
+        fn copy(&self, at: u64, _: &Self, _: u64, len: u64) -> Result<(), OutOfBounds> {
+            self.note("copy", at, len as usize)
+        }
+        fn write_last(&self, at: u64, from: &[u8]) -> Result<(), OutOfBounds> {
+            self.note("last", at, from.len())
+        }
+        fn compare_swap(&self, _: u64, _: u64, _: u64) -> Result<u64, OutOfBounds> {
+            Err(OutOfBounds)
+        }
+        fn fetch_add(&self, _: u64, _: u64) -> Result<u64, OutOfBounds> {
+            Err(OutOfBounds)
+        }
+    }
+
+    /// Programs wait for the last bytes of a write: they are stored last, and at once.
+    #[test]
+    fn the_last_bytes_are_stored_last() {
+        let mut windows = Slab::new("windows", 1);
+        windows.insert(Diary::default()).unwrap();
+        let mut keys = Drawn::new("regions", 9, u32::MAX);
+        let mut random: Random = Box::new(|| 5);
+        let runs =
+            [(0, 1), (8, 1)].map(|(page, pages)| PageRun { window: WindowId(0), page, pages });
+        let region = Region::new(&windows, (0, 0, access::ALL), (0, 8192), &runs).unwrap();
+        let key = keys.insert(&mut random, region).unwrap();
+        let regions = Regions { windows, keys };
+        let view = |addr, len| View { side: Side::Remote { addr, len, key }, pd: 0, access: 0 };
+        let stored = |addr, len, last| {
+            let (from, to) = (view(0, len), view(addr, len));
+            regions.copy((&from, 0), (&to, 0), (len, last)).unwrap();
+            regions.windows[0].0.take()
+        };
+        assert_eq!(stored(64, 8, true), [("last", 64, 8)]);
+        assert_eq!(stored(64, 100, true), [("copy", 64, 92), ("last", 156, 8)]);
+        assert_eq!(stored(64, 3, true), [("copy", 64, 2), ("last", 66, 1)]);
+        assert_eq!(stored(64, 100, false), [("copy", 64, 100)]);
+        let across = [("copy", 4000, 96), ("copy", 32768, 96), ("last", 32864, 8)];
+        assert_eq!(stored(4000, 200, true), across);
+        regions.put(&[0; 20], &view(64, 20), 0).unwrap();
+        assert_eq!(regions.windows[0].0.take(), [("write", 64, 12), ("last", 76, 8)]);
+    }
+}

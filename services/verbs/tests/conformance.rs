@@ -45,101 +45,108 @@ const fn case(name: &'static str, op: SendOpcode, ends: (Status, Option<Status>)
     }
 }
 
-fn cases() -> Vec<Case> {
-    let local = |mut c: Case, local| {
-        c.local = local;
-        c
-    };
-    let remote = |mut c: Case, remote| {
-        c.remote = remote;
-        c
-    };
-    let receive = |mut c: Case, receive| {
-        c.receive = receive;
-        c
-    };
-    vec![
-        case("send", Send, (Success, Some(Success))),
-        case("send with immediate", SendImm, (Success, Some(Success))),
-        case("write", Write, (Success, None)),
-        case("write with immediate", WriteImm, (Success, Some(Success))),
-        case("read", Read, (Success, None)),
-        local(case("bad lkey of a write", Write, (LocalProtection, None)), |k| {
-            vec![sge(0x1000, 64, k.a ^ 1)]
+const CASES: &[Case] = &[
+    case("send", Send, (Success, Some(Success))),
+    case("send with immediate", SendImm, (Success, Some(Success))),
+    case("write", Write, (Success, None)),
+    case("write with immediate", WriteImm, (Success, Some(Success))),
+    case("read", Read, (Success, None)),
+    Case {
+        local: |k| vec![sge(0x1000, 64, k.a ^ 1)],
+        ..case("bad lkey of a write", Write, (LocalProtection, None))
+    },
+    Case {
+        local: |k| vec![sge(0x4000, 64, k.b)],
+        ..case("the peer's key as lkey", Send, (LocalProtection, None))
+    },
+    Case {
+        local: |k| vec![sge(0x1fc1, 64, k.a)],
+        ..case("local memory out of bounds", Write, (LocalProtection, None))
+    },
+    Case {
+        local: |k| vec![sge(0xfff, 64, k.a)],
+        ..case("local memory below its region", Send, (LocalProtection, None))
+    },
+    Case {
+        local: |k| vec![sge(u64::MAX - 8, 64, k.a)],
+        ..case("local address that wraps", Send, (LocalProtection, None))
+    },
+    Case {
+        local: |k| vec![sge(0x1000, 8, k.a), sge(0x1008, 8, k.b)],
+        ..case("second element is bad", Write, (LocalProtection, None))
+    },
+    Case {
+        local: |k| vec![sge(0x1000, 64, k.a_read_only)],
+        ..case("read into read-only memory", Read, (LocalProtection, None))
+    },
+    Case {
+        local: |k| vec![sge(0x1000, 64, k.a_read_only)],
+        ..case("write from read-only memory", Write, (Success, None))
+    },
+    Case {
+        remote: |k| (0x4000, k.b ^ 1),
+        ..case("bad rkey of a write", Write, (RemoteAccess, None))
+    },
+    Case { remote: |k| (0x4000, k.a), ..case("bad rkey of a read", Read, (RemoteAccess, None)) },
+    Case {
+        remote: |k| (0x4000, k.b_elsewhere),
+        ..case("rkey of another domain", Write, (RemoteAccess, None))
+    },
+    Case {
+        remote: |k| (0x4fc1, k.b),
+        ..case("remote memory out of bounds", Write, (RemoteAccess, None))
+    },
+    Case { remote: |k| (0x3fff, k.b), ..case("read out of bounds", Read, (RemoteAccess, None)) },
+    Case {
+        remote: |k| (u64::MAX - 3, k.b),
+        ..case("remote address that wraps", Write, (RemoteAccess, None))
+    },
+    Case {
+        remote: |k| (0x4000, k.b_no_rights),
+        ..case("no REMOTE_WRITE", Write, (RemoteAccess, None))
+    },
+    Case {
+        remote: |k| (0x4000, k.b_no_rights),
+        ..case("no REMOTE_READ", Read, (RemoteAccess, None))
+    },
+    Case {
+        receive: Some(|k| vec![sge(0x4800, 63, k.b)]),
+        ..case("short receive", Send, (RemoteInvalid, Some(LocalLength)))
+    },
+    Case {
+        receive: Some(|_| vec![]),
+        ..case("no element in the receive", Send, (RemoteInvalid, Some(LocalLength)))
+    },
+    Case {
+        receive: Some(|k| vec![sge(0x4800, 64, k.a)]),
+        ..case("bad lkey of a receive", Send, (RemoteOperation, Some(LocalProtection)))
+    },
+    Case {
+        receive: Some(|k| vec![sge(0x4800, 60, k.b), sge(0x5000, 4, k.b)]),
+        ..case("second element of a receive", Send, (RemoteOperation, Some(LocalProtection)))
+    },
+    Case {
+        receive: Some(|k| {
+            vec![sge(0x4810, 10, k.b), sge(0, 0, 0), sge(0x4800, 5, k.b), sge(0x4900, 90, k.b)]
         }),
-        local(case("the peer's key as lkey", Send, (LocalProtection, None)), |k| {
-            vec![sge(0x4000, 64, k.b)]
-        }),
-        local(case("local memory out of bounds", Write, (LocalProtection, None)), |k| {
-            vec![sge(0x1fc1, 64, k.a)]
-        }),
-        local(case("local memory below its region", Send, (LocalProtection, None)), |k| {
-            vec![sge(0xfff, 64, k.a)]
-        }),
-        local(case("local address that wraps", Send, (LocalProtection, None)), |k| {
-            vec![sge(u64::MAX - 8, 64, k.a)]
-        }),
-        local(case("second element is bad", Write, (LocalProtection, None)), |k| {
-            vec![sge(0x1000, 8, k.a), sge(0x1008, 8, k.b)]
-        }),
-        local(case("read into read-only memory", Read, (LocalProtection, None)), |k| {
-            vec![sge(0x1000, 64, k.a_read_only)]
-        }),
-        local(case("write from read-only memory", Write, (Success, None)), |k| {
-            vec![sge(0x1000, 64, k.a_read_only)]
-        }),
-        remote(case("bad rkey of a write", Write, (RemoteAccess, None)), |k| (0x4000, k.b ^ 1)),
-        remote(case("bad rkey of a read", Read, (RemoteAccess, None)), |k| (0x4000, k.a)),
-        remote(case("rkey of another domain", Write, (RemoteAccess, None)), |k| {
-            (0x4000, k.b_elsewhere)
-        }),
-        remote(case("remote memory out of bounds", Write, (RemoteAccess, None)), |k| (0x4fc1, k.b)),
-        remote(case("read out of bounds", Read, (RemoteAccess, None)), |k| (0x3fff, k.b)),
-        remote(case("remote address that wraps", Write, (RemoteAccess, None)), |k| {
-            (u64::MAX - 3, k.b)
-        }),
-        remote(case("no REMOTE_WRITE", Write, (RemoteAccess, None)), |k| (0x4000, k.b_no_rights)),
-        remote(case("no REMOTE_READ", Read, (RemoteAccess, None)), |k| (0x4000, k.b_no_rights)),
-        receive(
-            case("short receive", Send, (RemoteInvalid, Some(LocalLength))),
-            Some(|k| vec![sge(0x4800, 63, k.b)]),
-        ),
-        receive(
-            case("no element in the receive", Send, (RemoteInvalid, Some(LocalLength))),
-            Some(|_| vec![]),
-        ),
-        receive(
-            case("bad lkey of a receive", Send, (RemoteOperation, Some(LocalProtection))),
-            Some(|k| vec![sge(0x4800, 64, k.a)]),
-        ),
-        receive(
-            case("second element of a receive", Send, (RemoteOperation, Some(LocalProtection))),
-            Some(|k| vec![sge(0x4800, 60, k.b), sge(0x5000, 4, k.b)]),
-        ),
-        receive(
-            case("a receive in pieces", Send, (Success, Some(Success))),
-            Some(|k| {
-                vec![sge(0x4810, 10, k.b), sge(0, 0, 0), sge(0x4800, 5, k.b), sge(0x4900, 90, k.b)]
-            }),
-        ),
-        receive(
-            case(
-                "receive of a write with immediate is not touched",
-                WriteImm,
-                (Success, Some(Success)),
-            ),
-            Some(|_| vec![]),
-        ),
-        local(case("zero bytes, no element", Send, (Success, Some(Success))), |_| vec![]),
-        local(case("zero bytes, no key", Write, (Success, None)), |_| vec![sge(7, 0, 7)]),
-        remote(local(case("zero bytes, no remote key", Read, (Success, None)), |_| vec![]), |_| {
-            (9, 9)
-        }),
-        local(case("sixteen elements", Send, (Success, Some(Success))), |k| {
-            (0..16).map(|i| sge(0x1000 + i * 9, 4, k.a)).collect()
-        }),
-    ]
-}
+        ..case("a receive in pieces", Send, (Success, Some(Success)))
+    },
+    Case {
+        receive: Some(|_| vec![]),
+        ..case("receive of a write with immediate", WriteImm, (Success, Some(Success)))
+    },
+    Case { local: |_| vec![], ..case("zero bytes, no element", Send, (Success, Some(Success))) },
+    Case { local: |_| vec![sge(7, 0, 7)], ..case("zero bytes, no key", Write, (Success, None)) },
+    Case {
+        local: |_| vec![],
+        remote: |_| (9, 9),
+        ..case("zero bytes, no remote key", Read, (Success, None))
+    },
+    Case {
+        local: |k| (0..16).map(|i| sge(0x1000 + i * 9, 4, k.a)).collect(),
+        ..case("sixteen elements", Send, (Success, Some(Success)))
+    },
+];
 
 fn keys(lab: &mut Lab, a: &App, b: &App) -> Keys {
     let other = App {
@@ -218,9 +225,8 @@ fn run_case(case: &Case) {
 
 #[test]
 fn each_entry_ends_as_it_should() {
-    let cases = cases();
-    assert!(cases.len() > 25);
-    cases.iter().for_each(run_case);
+    assert!(CASES.len() > 25);
+    CASES.iter().for_each(run_case);
 }
 
 /// What a queue pair's own rights do not offer is an invalid request.
