@@ -214,7 +214,7 @@ fn completion_is_missed(asks_first: bool) -> bool {
         Answerer::default().completed(&producer, false)
     });
     let mut asker = Asker::new();
-    let mut polls = |c: &mut Consumer<Model, 64>| c.consume(&mut [Entry::default(); 1]) == Ok(1);
+    let polls = |c: &mut Consumer<Model, 64>| c.consume(&mut [Entry::default(); 1]) == Ok(1);
     let found = if asks_first {
         asker.ask(&consumer, false);
         polls(&mut consumer)

@@ -392,3 +392,37 @@ fn broken_queues_fail_their_queue_pairs() {
     let shared = fails(|_, s| poke(&s.queue().memory().mine, 512, 9), true);
     assert_eq!(shared.0[0], AsyncKind::SrqError);
 }
+
+/// Many entries of a turn share one slice.
+#[test]
+fn a_turn_moves_no_more_than_a_slice() {
+    let mut lab = Lab::new();
+    let ((a, mut x), (b, _y)) = lab.pair(QpType::Rc);
+    let (ka, kb) = (lab.region(&a, 0, 64, access::ALL), lab.region(&b, 64, 64, access::ALL));
+    for i in 0..4 {
+        let body = [sge(0, 48 << 10, ka)];
+        x.send(&a, &head(Write, i, 64 * PAGE, kb), SendBody::Gather(&body));
+    }
+    for done in [1, 2, 4] {
+        assert!(lab.nic.run(1).worked);
+        assert_eq!(lab.nic.counts().done, done, "64 KiB more each time");
+    }
+    assert!(!lab.nic.run(1).worked);
+}
+
+/// A peer that failed names us still, and is written to no more.
+#[test]
+fn a_failed_peer_is_none() {
+    let mut lab = Lab::new();
+    let ((a, mut x), (b, y)) = lab.pair(QpType::Rc);
+    let (ka, kb) = (lab.region(&a, 1, 1, access::ALL), lab.region(&b, 4, 1, access::ALL));
+    lab.modify(&b, &y, 1, QpState::Error, &Attributes::default()).unwrap();
+    x.send(&a, &head(Write, 1, 0x4000, kb), SendBody::Gather(&[sge(0x1000, 8, ka)]));
+    lab.run();
+    assert_eq!(x.ended(), []);
+    for _ in 0..4 {
+        lab.now += 4096 << 10;
+        lab.run();
+    }
+    assert_eq!(x.ended(), [(1, RetryExceeded)]);
+}
