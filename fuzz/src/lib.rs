@@ -6,6 +6,7 @@ mod common;
 
 pub mod core;
 pub mod queue;
+pub mod verbs;
 
 pub use common::{caller_ops, server_ops};
 

@@ -78,6 +78,29 @@ impl<M: Memory, const N: usize> Consumer<M, N> {
         Ok(count)
     }
 
+    /// Copies the next entry without counting it, and says whether there is one. Until
+    /// [`Consumer::count`], a producer that keeps the rules writes neither its place nor what
+    /// it keeps beside it.
+    ///
+    /// # Errors
+    /// [`Broken`]: the entry whose turn it is makes no sense.
+    #[inline]
+    pub fn copy_next(&mut self, to: &mut Entry<N>) -> Result<bool, Broken> {
+        self.header.serves()?;
+        let at = self.places.word(self.consumed);
+        match to.read(&self.header.mem, at, self.consumed) {
+            Ok(()) => Ok(true),
+            Err(word) => self.nothing(word as u32).map(|()| false),
+        }
+    }
+
+    /// Counts the entry that [`Consumer::copy_next`] copied.
+    #[inline]
+    pub fn count(&mut self) {
+        self.consumed = self.consumed.wrapping_add(1);
+        self.header.note(self.consumed, Ordering::Release);
+    }
+
     /// The entry whose turn it is bears another number: it is not there yet, or
     /// the producer broke the protocol.
     #[inline(always)]

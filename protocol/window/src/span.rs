@@ -326,6 +326,40 @@ impl WriteSpan {
         Ok(())
     }
 
+    /// Copies `len` bytes to `off` from place `at` of another span, or of this one; the
+    /// two ranges may overlap. Peers may write both meanwhile.
+    #[inline]
+    pub fn copy_from(
+        &self,
+        off: usize,
+        from: &ReadSpan,
+        at: usize,
+        len: usize,
+    ) -> Result<(), OutOfBounds> {
+        let (from, to) = (from.range(at, len)?, self.range(off, len)?);
+        // SAFETY: both ranges have `len` bytes in mappings that their spans keep alive, `to` in
+        // one made for writing; `copy` allows them to overlap. Bytes have no invalid values.
+        unsafe { std::ptr::copy(from.cast_const(), to, len) };
+        Ok(())
+    }
+
+    /// Copies at most eight bytes to `off` so that who sees them sees what this side wrote
+    /// before: where they are an aligned word, by one store.
+    #[inline]
+    pub fn write_last(&self, off: usize, from: &[u8]) -> Result<(), OutOfBounds> {
+        let to = self.range(off, from.len())?;
+        let word = <[u8; 8]>::try_from(from).ok().filter(|_| (to as usize).is_multiple_of(8));
+        if let Some(word) = word {
+            // SAFETY: an aligned word inside a mapping made for writing, which the span keeps
+            // alive; all access to words of shared memory is atomic.
+            unsafe { AtomicU64::from_ptr(to.cast()) }
+                .store(u64::from_ne_bytes(word), Ordering::Release);
+            return Ok(());
+        }
+        std::sync::atomic::fence(Ordering::Release);
+        self.write(off, from)
+    }
+
     /// Sets all bytes to zero.
     pub fn zero(&self) {
         // SAFETY: the whole span is inside a mapping made for writing.
@@ -359,6 +393,38 @@ mod tests {
         let mut got = [0; 5];
         b.read().read(100, &mut got).unwrap();
         assert_eq!(&got, b"hello");
+    }
+
+    #[test]
+    fn bytes_go_from_any_place_to_any_place() {
+        let fd = memfd("t", 8192).unwrap();
+        let m = Mapping::new(&fd, 0, 8192, Access::ReadWrite).unwrap().write().unwrap();
+        let all: Vec<u8> = (0..200).collect();
+        m.write(0, &all).unwrap();
+        let got = |off, len| {
+            let mut got = vec![0; len];
+            m.read(off, &mut got).unwrap();
+            got
+        };
+        m.copy_from(4097, &m.reader(), 3, 190).unwrap();
+        assert_eq!(got(4097, 190), all[3..193]);
+        m.copy_from(1, &m.reader(), 0, 190).unwrap();
+        assert_eq!(got(1, 190), all[..190], "overlapping");
+        for (off, len) in [(8, 8), (9, 8), (16, 1), (33, 3), (0, 0)] {
+            m.zero();
+            m.write_last(off, &all[1..=len]).unwrap();
+            assert_eq!(got(off, len), all[1..=len]);
+            assert_eq!(got(0, off), vec![0; off]);
+            assert_eq!(got(off + len, 16), [0; 16]);
+        }
+        let outside = [
+            m.copy_from(8190, &m.reader(), 0, 3),
+            m.copy_from(0, &m.reader(), 8190, 3),
+            m.copy_from(usize::MAX, &m.reader(), 0, 3),
+            m.write_last(8185, &all[..8]),
+            m.write_last(usize::MAX, &all[..1]),
+        ];
+        assert!(outside.iter().all(|r| *r == Err(OutOfBounds)));
     }
 
     #[test]

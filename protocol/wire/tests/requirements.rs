@@ -1,4 +1,5 @@
-//! Every rule that code quotes by number is in `docs/protocol.md`, once.
+//! Every rule that code quotes by number is in `docs/protocol.md` or, for verbs, in
+//! `docs/verbs-protocol.md`, once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -40,10 +41,16 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// The pages of rules.
+fn pages() -> String {
+    let page = |name| std::fs::read_to_string(root().join(name)).unwrap();
+    ["docs/protocol.md", "docs/verbs-protocol.md"].map(page).concat()
+}
+
 /// Rules as they are defined: `- **R-ABC-1** …`.
 fn defined() -> Vec<String> {
-    let text = std::fs::read_to_string(root().join("docs/protocol.md")).unwrap();
-    text.lines()
+    pages()
+        .lines()
         .filter_map(|l| l.strip_prefix("- **R-"))
         .map(|l| format!("R-{}", l.split("**").next().unwrap()))
         .collect()
@@ -66,7 +73,7 @@ fn every_rule_that_is_quoted_exists() {
             seen.insert(rule);
         }
     }
-    assert!(missing.is_empty(), "quoted, but not in docs/protocol.md: {missing:#?}");
+    assert!(missing.is_empty(), "quoted, but on no page: {missing:#?}");
     assert!(seen.len() > 12, "the scan finds only {seen:?}");
 }
 
@@ -75,9 +82,8 @@ fn rules_are_defined_once_and_the_page_quotes_none_it_lacks() {
     let all = defined();
     let set: BTreeSet<String> = all.iter().cloned().collect();
     assert_eq!(all.len(), set.len(), "a rule is defined twice: {all:?}");
-    let text = std::fs::read_to_string(root().join("docs/protocol.md")).unwrap();
-    let lost: Vec<_> = quoted(&text).difference(&set).cloned().collect();
-    assert!(lost.is_empty(), "docs/protocol.md refers to rules it does not define: {lost:?}");
+    let lost: Vec<_> = quoted(&pages()).difference(&set).cloned().collect();
+    assert!(lost.is_empty(), "the pages refer to rules they do not define: {lost:?}");
     // Numbers count up from 1 in each group, without a gap.
     let mut last: BTreeMap<String, u32> = BTreeMap::new();
     for rule in all {

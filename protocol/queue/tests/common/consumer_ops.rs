@@ -142,7 +142,15 @@ impl<const N: usize> ConsumerModel<N> {
                 (0..there).take_while(ok).count()
             }),
         };
-        assert_eq!(self.end.consume(&mut got), expected);
+        // One alone is copied first and counted then, every second time.
+        let found = match &mut got[..] {
+            [one] if position % 2 == 1 => self.end.copy_next(one).map(usize::from),
+            all => self.end.consume(all),
+        };
+        assert_eq!(found, expected);
+        if self.end.consumed() == position && expected == Ok(1) {
+            self.end.count();
+        }
         match expected {
             Ok(count) => {
                 for (i, found) in got[..count].iter().enumerate() {

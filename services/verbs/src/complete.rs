@@ -1,0 +1,133 @@
+//! How entries end: completions, events, queue pairs that fail.
+
+use crate::engine::Engine;
+use crate::events::Event;
+use crate::payload::Payload;
+use crate::slab::{CqId, ProgramId};
+use vfun_queue::Memory;
+use vfun_verbs::flags::send::SIGNALED;
+use vfun_verbs::{AsyncKind, Completion, QpState, QpType, Status};
+
+impl<M: Memory, P: Payload> Engine<M, P> {
+    /// Puts a completion into a queue, and tells who asked for an event.
+    #[inline]
+    pub(crate) fn complete(&mut self, at: u32, done: &Completion, solicited: bool) {
+        let cq = &mut self.cqs[at];
+        if cq.failed {
+            return;
+        }
+        if !matches!(cq.queue.produce(&[done.entry()]), Ok(1)) {
+            return self.overrun(at);
+        }
+        if cq.has_channel && cq.events.completed(&cq.queue, solicited) {
+            let (program, cq) = (ProgramId(cq.program), CqId(at));
+            self.events.push(Event::Completed { program, cq });
+        }
+    }
+
+    /// There is no room, or the program broke the queue's rules: nobody can be told of what
+    /// is done, so the queue and all queue pairs that use it fail.
+    #[cold]
+    fn overrun(&mut self, at: u32) {
+        self.cqs[at].failed = true;
+        let program = self.cqs[at].program;
+        self.tell_program(program, AsyncKind::CqError, at);
+        let uses = |f: &crate::qp::Fixed| f.send_cq == at || f.receive_cq == at;
+        for qp in self.qps.places(|q| uses(&q.fixed) && q.state != QpState::Error) {
+            self.tell(qp, AsyncKind::QpFatal);
+            self.fail_qp(qp);
+        }
+    }
+
+    /// Tells the program of a queue pair.
+    pub(crate) fn tell(&mut self, at: u32, kind: AsyncKind) {
+        let qp = &self.qps[at];
+        let (program, object) = (qp.fixed.program, qp.qpn);
+        self.tell_program(program, kind, object);
+    }
+
+    pub(crate) fn tell_program(&mut self, program: u32, kind: AsyncKind, object: u32) {
+        self.events.push(Event::Async { program: ProgramId(program), kind, object });
+    }
+
+    /// The completion of the entry that a queue pair works on.
+    fn sent(&self, at: u32, status: Status) -> Completion {
+        let qp = &self.qps[at];
+        let head = &qp.current.entry.head;
+        Completion {
+            status,
+            opcode: head.op.completes_as(),
+            flags: 0,
+            wr_id: head.wr_id,
+            qpn: qp.qpn,
+            src_qp: 0,
+            byte_len: qp.current.total as u32,
+            imm: 0,
+            position: qp.current.position as u32,
+            slid: 0,
+        }
+    }
+
+    /// The entry is done.
+    #[inline]
+    pub(crate) fn finish(&mut self, at: u32) {
+        self.counts.done = self.counts.done.wrapping_add(1);
+        let qp = &mut self.qps[at];
+        self.counts.bytes = self.counts.bytes.wrapping_add(qp.current.total);
+        qp.current.is = false;
+        qp.wait = None;
+        let signaled = qp.fixed.all_signaled || qp.current.entry.head.flags & SIGNALED != 0;
+        let cq = qp.fixed.send_cq;
+        if signaled {
+            let done = self.sent(at, Status::Success);
+            self.complete(cq, &done, false);
+        }
+        self.tell_drained(at);
+    }
+
+    /// The entry failed: it completes in any case, and the queue pair sends no more.
+    #[cold]
+    pub(crate) fn fail(&mut self, at: u32, status: Status) {
+        self.counts.done = self.counts.done.wrapping_add(1);
+        self.counts.failed = self.counts.failed.wrapping_add(1);
+        self.end_send(at, status);
+        match self.qps[at].fixed.kind {
+            QpType::Rc => self.fail_qp(at),
+            // It still receives (InfiniBand 10.3.1.5).
+            QpType::Uc | QpType::Ud if self.qps[at].state != QpState::Error => {
+                self.qps[at].state = QpState::Sqe;
+                self.activate(at);
+            }
+            QpType::Uc | QpType::Ud => {}
+        }
+    }
+
+    /// Ends the entry that a queue pair works on, with a completion.
+    pub(crate) fn end_send(&mut self, at: u32, status: Status) {
+        let done = self.sent(at, status);
+        let qp = &mut self.qps[at];
+        qp.current.is = false;
+        qp.wait = None;
+        let cq = qp.fixed.send_cq;
+        self.complete(cq, &done, true);
+    }
+
+    /// From now on everything of the queue pair is flushed.
+    pub(crate) fn fail_qp(&mut self, at: u32) {
+        self.unbind(at);
+        self.qps[at].state = QpState::Error;
+        self.qps[at].wait = None;
+        self.say_flushes(at, true);
+        self.activate(at);
+    }
+
+    /// Says that the last entry of a queue that is to be drained is done.
+    #[inline]
+    pub(crate) fn tell_drained(&mut self, at: u32) {
+        let qp = &mut self.qps[at];
+        if qp.state == QpState::Sqd && qp.set.tell_drained && !qp.current.is {
+            qp.set.tell_drained = false;
+            self.tell(at, AsyncKind::Drained);
+        }
+    }
+}

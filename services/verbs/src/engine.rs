@@ -1,0 +1,95 @@
+//! The tables of one tenant's NIC.
+
+use crate::events::{Event, Events};
+use crate::limits::*;
+use crate::names::{Drawn, Random};
+use crate::payload::Payload;
+use crate::program::Program;
+use crate::qp::{Ah, Cq, Pd, Qp, Srq};
+use crate::region::Region;
+use crate::slab::Slab;
+use vfun_queue::Memory;
+
+/// What happened so far; each number wraps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Entries done, with or without a completion.
+    pub done: u64,
+    /// Of these, those that failed.
+    pub failed: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Accesses of peers that no key allowed: unknown keys, other domains, other places, other
+    /// rights. Somebody may be guessing.
+    pub wrong_keys: u64,
+    /// Datagrams and unreliable messages that nobody took.
+    pub dropped: u64,
+    /// Looks at queue pairs: those without work should have none.
+    pub looks: u64,
+    /// Events lost because nobody took those before.
+    pub lost_events: u64,
+}
+
+/// Memory that may be reached by keys.
+pub(crate) struct Regions<P> {
+    pub windows: Slab<P>,
+    pub keys: Drawn<Region>,
+}
+
+/// A software NIC: everything of one tenant. `M` is the memory of its queues, `P` that of
+/// registered memory. One thread's.
+pub struct Engine<M, P> {
+    pub(crate) regions: Regions<P>,
+    pub(crate) programs: Slab<Program<M>>,
+    pub(crate) pds: Slab<Pd>,
+    pub(crate) cqs: Slab<Cq<M>>,
+    pub(crate) srqs: Slab<Srq<M>>,
+    pub(crate) ahs: Slab<Ah>,
+    pub(crate) qps: Slab<Qp<M>>,
+    pub(crate) qpns: Drawn<u32>,
+    pub(crate) random: Random,
+    pub(crate) events: Events,
+    pub(crate) counts: Counts,
+    /// Time of this run, ns.
+    pub(crate) now: u64,
+    /// When the first wait of this run ends, ns.
+    pub(crate) first_end: Option<u64>,
+    /// Empty between two uses: its memory is used again.
+    pub(crate) rung: Vec<u32>,
+}
+
+impl<M: Memory, P: Payload> Engine<M, P> {
+    /// With nothing in it. `random` must not be guessable: queue pairs and keys get their
+    /// numbers from its lower 32 bits.
+    pub fn new(random: impl FnMut() -> u64 + Send + 'static) -> Self {
+        Engine {
+            regions: Regions {
+                windows: Slab::new("windows", WINDOWS),
+                keys: Drawn::new("memory regions", REGIONS, u32::MAX),
+            },
+            programs: Slab::new("programs", PROGRAMS),
+            pds: Slab::new("protection domains", PDS),
+            cqs: Slab::new("completion queues", CQS),
+            srqs: Slab::new("shared receive queues", SRQS),
+            ahs: Slab::new("address handles", AHS),
+            qps: Slab::new("queue pairs", QPS),
+            qpns: Drawn::new("queue pairs", QPS, 0xff_ffff),
+            random: Box::new(random),
+            events: Events::new(),
+            counts: Counts::default(),
+            now: 0,
+            first_end: None,
+            rung: Vec::new(),
+        }
+    }
+
+    /// The next thing that a program must be told.
+    pub fn take_event(&mut self) -> Option<Event> {
+        self.events.take()
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> Counts {
+        Counts { lost_events: self.events.lost, ..self.counts }
+    }
+}

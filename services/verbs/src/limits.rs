@@ -1,0 +1,35 @@
+//! Every limit of the NIC, with its reason. They hold for one tenant, whose process this is.
+
+/// Bytes that one queue pair copies before the next one has its turn: a copy of 64 KiB takes
+/// some microseconds, which is what a small message of a neighbour then waits.
+pub const SLICE: u64 = 64 << 10;
+/// Entries that one queue pair has done before the next one has its turn: about the time of a
+/// slice if they are small.
+pub const ENTRIES_A_TURN: usize = 16;
+/// Looks at a queue pair without work before it is no longer looked at until its bit
+/// changes: about as long as a round trip, so that a program that waits for an answer finds
+/// the NIC looking.
+pub const IDLE_LOOKS: u32 = 256;
+
+/// Programs at once: each costs one load in every look.
+pub const PROGRAMS: usize = 256;
+/// Windows that registered memory lies in: those of the tenant's VMs and host programs.
+pub const WINDOWS: usize = 1024;
+/// Protection domains.
+pub const PDS: usize = 4096;
+/// Completion queues.
+pub const CQS: usize = 65_536;
+/// Shared receive queues.
+pub const SRQS: usize = 4096;
+/// Queue pairs: some 1 KiB of this process's memory each.
+pub const QPS: usize = 65_536;
+/// Address handles.
+pub const AHS: usize = 65_536;
+/// Memory regions. Their table has twice as many places of 80 bytes.
+pub const REGIONS: usize = 131_072;
+/// Runs of pages of one region: 1 GiB in which every fourth page lies apart.
+pub const EXTENTS: usize = 65_536;
+/// Events that nobody has taken yet. Each object makes few; what is more is counted as lost.
+pub const EVENTS: usize = 4096;
+/// Draws of a random number before the next free one is taken.
+pub const DRAWS: u32 = 64;

@@ -1,0 +1,71 @@
+//! A program: its doorbell bits, and those of its queue pairs that are looked at.
+
+use crate::attributes::Address;
+use vfun_queue::Memory;
+use vfun_verbs::bells::NicBells;
+use vfun_verbs::limits::QPS_OF_PROGRAM;
+
+pub(crate) struct Program<M> {
+    pub address: Address,
+    pub bells: NicBells<M>,
+    /// The queue pair of each bit.
+    bits: Vec<Option<u32>>,
+    /// Queue pairs that are looked at, and whose turn it is.
+    pub active: Vec<u32>,
+    pub turn: usize,
+}
+
+impl<M: Memory> Program<M> {
+    pub const fn new(address: Address, bells: NicBells<M>) -> Self {
+        Program { address, bells, bits: Vec::new(), active: Vec::new(), turn: 0 }
+    }
+
+    /// A bit for a queue pair.
+    pub fn take_bit(&mut self, qp: u32) -> Option<usize> {
+        let free = self.bits.iter().position(Option::is_none);
+        let bit = free.unwrap_or(self.bits.len());
+        if bit == self.bits.len() {
+            if bit >= QPS_OF_PROGRAM {
+                return None;
+            }
+            self.bits.push(None);
+        }
+        self.bits[bit] = Some(qp);
+        // So that no queue pair needs memory when its turn comes.
+        self.active.reserve(self.bits.len());
+        // An earlier queue pair may have left it changed.
+        self.bells.leave(bit);
+        Some(bit)
+    }
+
+    pub fn give_bit(&mut self, bit: usize) {
+        self.bits[bit] = None;
+    }
+
+    /// Puts those queue pairs into `found` whose bits differ from what the NIC said.
+    pub fn rung(&self, found: &mut Vec<u32>) {
+        self.bells.each(self.bits.len(), |bit| {
+            found.extend(self.bits.get(bit).copied().flatten());
+        });
+    }
+
+    /// The next queue pair whose turn it is.
+    pub fn next(&mut self) -> Option<u32> {
+        if self.turn >= self.active.len() {
+            self.turn = 0;
+        }
+        let qp = self.active.get(self.turn).copied();
+        self.turn += 1;
+        qp
+    }
+
+    /// This queue pair is not looked at any more.
+    pub fn quiet(&mut self, qp: u32) {
+        if let Some(at) = self.active.iter().position(|q| *q == qp) {
+            self.active.remove(at);
+            if at < self.turn {
+                self.turn -= 1;
+            }
+        }
+    }
+}

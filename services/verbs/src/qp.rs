@@ -1,0 +1,158 @@
+//! A queue pair, and what it is doing.
+
+use crate::attributes::Attributes;
+use vfun_queue::Producer;
+use vfun_verbs::completions::Answerer;
+use vfun_verbs::limits::ENTRY_BYTES;
+use vfun_verbs::{QpState, QpType, ReceiveEntry, SendEntry, WorkConsumer};
+
+/// A completion queue.
+pub(crate) struct Cq<M> {
+    pub program: u32,
+    pub queue: Producer<M, ENTRY_BYTES>,
+    pub events: Answerer,
+    /// Whether anybody can be told of events.
+    pub has_channel: bool,
+    /// Queue pairs that use it, each once for sends and once for receives.
+    pub users: u32,
+    /// It was full, or its program broke its rules: it takes no more.
+    pub failed: bool,
+}
+
+/// A shared receive queue.
+pub(crate) struct Srq<M> {
+    pub program: u32,
+    pub pd: u32,
+    pub queue: WorkConsumer<M>,
+    pub users: u32,
+    /// Below so many receives there is an event, once; 0: none.
+    pub limit: u32,
+}
+
+/// A protection domain.
+pub(crate) struct Pd {
+    pub program: u32,
+    pub users: u32,
+}
+
+/// An address handle.
+pub(crate) struct Ah {
+    pub program: u32,
+    pub pd: u32,
+    pub path: crate::attributes::Path,
+}
+
+/// A receive that was taken and whose message is not complete.
+#[derive(Default)]
+pub(crate) struct Incoming {
+    pub entry: ReceiveEntry,
+    pub position: u64,
+    /// There is one.
+    pub is: bool,
+    /// It makes no sense.
+    pub bad: bool,
+}
+
+/// What a requester waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waits {
+    /// The peer has no receive.
+    Receive,
+    /// The peer is not there, or not ready.
+    Peer,
+}
+
+/// Until when, and how many tries are left.
+#[derive(Clone, Copy)]
+pub(crate) struct Wait {
+    pub what: Waits,
+    /// `None`: for ever.
+    pub until: Option<u64>,
+    pub tries: u8,
+}
+
+/// The entry that a queue pair works on.
+#[derive(Default)]
+pub(crate) struct Current {
+    pub entry: SendEntry,
+    pub position: u64,
+    /// There is one.
+    pub is: bool,
+    /// It makes no sense.
+    pub bad: bool,
+    /// Its checks are done.
+    pub begun: bool,
+    /// Bytes of it, and those that were moved.
+    pub total: u64,
+    pub done: u64,
+}
+
+/// What does not change while it exists.
+#[derive(Clone, Copy)]
+pub(crate) struct Fixed {
+    pub program: u32,
+    pub pd: u32,
+    pub kind: QpType,
+    pub send_cq: u32,
+    pub receive_cq: u32,
+    pub srq: Option<u32>,
+    pub all_signaled: bool,
+}
+
+pub(crate) struct Qp<M> {
+    pub fixed: Fixed,
+    /// Its number for peers.
+    pub qpn: u32,
+    /// Its doorbell bit.
+    pub bit: usize,
+    pub state: QpState,
+    pub set: Attributes,
+    pub sends: WorkConsumer<M>,
+    /// `None`: it has a shared one.
+    pub receives: Option<WorkConsumer<M>>,
+    pub current: Current,
+    pub incoming: Incoming,
+    pub wait: Option<Wait>,
+    /// The queue pair at the other end: both name each other, and it is ready.
+    pub peer: Option<u32>,
+    /// It is looked at; so many looks found nothing.
+    pub active: bool,
+    pub idle: u32,
+    /// Told of its first message already.
+    pub established: bool,
+    /// Told that its last receive was used already.
+    pub told_last: bool,
+}
+
+impl<M> Qp<M> {
+    pub fn new(
+        fixed: Fixed,
+        (qpn, bit): (u32, usize),
+        sends: WorkConsumer<M>,
+        receives: Option<WorkConsumer<M>>,
+    ) -> Self {
+        Qp {
+            fixed,
+            qpn,
+            bit,
+            state: QpState::Reset,
+            set: Attributes::default(),
+            sends,
+            receives,
+            current: Current::default(),
+            incoming: Incoming::default(),
+            wait: None,
+            peer: None,
+            active: false,
+            idle: 0,
+            established: false,
+            told_last: false,
+        }
+    }
+
+    /// Whether messages for it are taken.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        matches!(self.state, QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe)
+    }
+}

@@ -1,0 +1,296 @@
+//! The sending half of a queue pair: takes entries, checks them, does them.
+
+use crate::access::{Side, View, Wrong};
+use crate::engine::Engine;
+use crate::limits::{ENTRIES_A_TURN, SLICE};
+use crate::payload::Payload;
+use crate::qp::{Wait, Waits};
+use crate::times;
+use vfun_queue::Memory;
+use vfun_verbs::flags::access;
+use vfun_verbs::limits::{DATAGRAM_MAX, INLINE_MAX, MESSAGE_MAX};
+use vfun_verbs::{AsyncKind, QpState, QpType, SendOpcode, Status, Taken};
+
+/// How far an entry came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Done,
+    /// The slice is used up.
+    More,
+}
+
+/// Why an entry did not get further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The requester's own.
+    Mine(Status),
+    /// The responder refuses.
+    Theirs(Refusal),
+    /// Not now.
+    Wait(Waits),
+}
+
+/// What both sides are told of what the responder refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The requester's status.
+    pub status: Status,
+    /// The status of the responder's receive, if one was used.
+    pub receive: Option<Status>,
+    /// The responder's event.
+    pub event: Option<AsyncKind>,
+}
+
+/// No key allows it.
+pub(crate) const NO_ACCESS: Fault = Fault::Theirs(Refusal {
+    status: Status::RemoteAccess,
+    receive: None,
+    event: Some(AsyncKind::QpAccess),
+});
+/// The responder does not offer it.
+pub(crate) const INVALID: Fault = Fault::Theirs(Refusal {
+    status: Status::RemoteInvalid,
+    receive: None,
+    event: Some(AsyncKind::QpRequest),
+});
+
+impl<M: Memory, P: Payload> Engine<M, P> {
+    pub(crate) fn send_turn(&mut self, at: u32) -> bool {
+        let (mut left, mut worked) = (SLICE, false);
+        for _ in 0..ENTRIES_A_TURN {
+            if !self.qps[at].current.is && !self.take_send(at) {
+                break;
+            }
+            match self.step(at, &mut left) {
+                Ok(Step::Done) => worked = true,
+                Ok(Step::More) => return true,
+                Err(fault) if self.fault(at, fault) => worked = true,
+                Err(_) => break,
+            }
+            if left == 0 || self.qps[at].state != QpState::Rts {
+                break;
+            }
+        }
+        worked
+    }
+
+    /// Takes the next entry, if there is one.
+    fn take_send(&mut self, at: u32) -> bool {
+        let qp = &mut self.qps[at];
+        if qp.state != QpState::Rts {
+            return false;
+        }
+        let current = &mut qp.current;
+        current.position = qp.sends.position();
+        current.bad = match qp.sends.take_send(&mut current.entry) {
+            Ok(Taken::Nothing) => return false,
+            Ok(Taken::Entry) => false,
+            Ok(Taken::Bad(_)) => true,
+            Err(_) => {
+                self.tell(at, AsyncKind::QpFatal);
+                self.fail_qp(at);
+                return false;
+            }
+        };
+        (current.is, current.begun) = (true, false);
+        (current.total, current.done) = (current.entry.bytes(), 0);
+        true
+    }
+
+    fn step(&mut self, at: u32, left: &mut u64) -> Result<Step, Fault> {
+        if !self.qps[at].current.begun {
+            self.check_entry(at).map_err(Fault::Mine)?;
+            self.qps[at].current.begun = true;
+        }
+        match self.qps[at].fixed.kind {
+            QpType::Ud => self.datagram(at),
+            QpType::Rc | QpType::Uc => self.message(at, left),
+        }
+    }
+
+    /// What the requester's side alone can tell.
+    fn check_entry(&self, at: u32) -> Result<(), Status> {
+        let qp = &self.qps[at];
+        let (op, total) = (qp.current.entry.head.op, qp.current.total);
+        if qp.current.bad || !op.offered_by(qp.fixed.kind) {
+            return Err(Status::LocalOperation);
+        }
+        let most = if qp.fixed.kind == QpType::Ud { DATAGRAM_MAX } else { MESSAGE_MAX };
+        if total > most || op.is_atomic() && total != 8 {
+            return Err(Status::LocalLength);
+        }
+        // One element is checked when it is used, which is before anything is moved; but
+        // nobody waits for a receive in vain.
+        let now = qp.current.entry.sges() > 1 || op.takes_receive();
+        match now && !self.regions.allows(&self.own_view(at)) {
+            true => Err(Status::LocalProtection),
+            false => Ok(()),
+        }
+    }
+
+    /// The requester's memory.
+    pub(crate) fn own_view(&self, at: u32) -> View<'_> {
+        let qp = &self.qps[at];
+        let op = qp.current.entry.head.op;
+        let written = op == SendOpcode::Read || op.is_atomic();
+        let access = if written { access::LOCAL_WRITE } else { 0 };
+        View { side: Side::Sends(&qp.current.entry), pd: qp.fixed.pd, access }
+    }
+
+    /// A message of a connected queue pair.
+    fn message(&mut self, at: u32, left: &mut u64) -> Result<Step, Fault> {
+        let peer = self.peer(at).ok_or(Fault::Wait(Waits::Peer))?;
+        let op = self.qps[at].current.entry.head.op;
+        if !offers(self.qps[peer].set.access, op) {
+            return Err(INVALID);
+        }
+        if op.is_atomic() {
+            self.atomic(at, peer)?;
+        } else {
+            if op.takes_receive() {
+                self.prepare_receive(peer)?;
+            }
+            if op.completes_as() == SendOpcode::Send.completes_as()
+                && self.qps[at].current.done == 0
+            {
+                self.check_receive(peer, self.qps[at].current.total)?;
+            }
+            let moved = self.move_slice(at, peer, *left)?;
+            *left = left.saturating_sub(moved);
+            let current = &mut self.qps[at].current;
+            current.done += moved;
+            if current.done < current.total {
+                return Ok(Step::More);
+            }
+            if op.takes_receive() {
+                self.deliver(at, peer);
+            }
+        }
+        self.establish(peer);
+        self.finish(at);
+        Ok(Step::Done)
+    }
+
+    /// Moves as many bytes as the slice has left, or all where they stand in the entry.
+    #[inline]
+    fn move_slice(&self, at: u32, peer: u32, left: u64) -> Result<u64, Fault> {
+        let (qp, other) = (&self.qps[at], &self.qps[peer]);
+        let (head, current) = (&qp.current.entry.head, &qp.current);
+        let done = current.done;
+        let len = (current.total - done).min(left);
+        let mine = self.own_view(at);
+        let side = Side::Remote { addr: head.addr, len: current.total, key: head.key };
+        let remote = |access| View { side, pd: other.fixed.pd, access };
+        if head.op == SendOpcode::Read {
+            let from = remote(access::REMOTE_READ);
+            let moved = self.regions.copy((&from, done), (&mine, done), (len, false));
+            return moved.map(|()| len).map_err(|wrong| match wrong {
+                Wrong::From => NO_ACCESS,
+                Wrong::To => Fault::Mine(Status::LocalProtection),
+            });
+        }
+        let writes = matches!(head.op, SendOpcode::Write | SendOpcode::WriteImm);
+        let to = if writes { remote(access::REMOTE_WRITE) } else { self.receive_view(peer) };
+        let moved = if current.entry.is_inline() {
+            let mut bytes = [0; INLINE_MAX];
+            let all = current.entry.inline_to(&mut bytes);
+            self.regions.put(&bytes[..all], &to, 0).map(|()| current.total)
+        } else {
+            let last = writes && done + len == current.total;
+            self.regions.copy((&mine, done), (&to, done), (len, last)).map(|()| len)
+        };
+        moved.map_err(|wrong| match wrong {
+            Wrong::From => Fault::Mine(Status::LocalProtection),
+            Wrong::To if writes => NO_ACCESS,
+            Wrong::To => crate::respond::RECEIVE_DENIED,
+        })
+    }
+
+    /// What comes of a fault; whether the entry is done with.
+    fn fault(&mut self, at: u32, fault: Fault) -> bool {
+        let reliable = self.qps[at].fixed.kind == QpType::Rc;
+        if fault == NO_ACCESS {
+            self.counts.wrong_keys += 1;
+        }
+        match fault {
+            Fault::Mine(status) => self.fail(at, status),
+            Fault::Theirs(refusal) if reliable => {
+                if let Some(peer) = self.peer(at) {
+                    self.refuse(peer, refusal);
+                }
+                self.fail(at, refusal.status);
+            }
+            Fault::Wait(what) if reliable => match self.wait(at, what) {
+                None => return false,
+                Some(status) => self.fail(at, status),
+            },
+            // Nobody answers: the message is lost, and the requester does not know.
+            Fault::Theirs(_) | Fault::Wait(_) => {
+                self.counts.dropped += 1;
+                // A receive that nothing can be put into ends; one that is short stays.
+                if let Fault::Theirs(refusal) = fault
+                    && refusal.status == Status::RemoteOperation
+                    && let Some(peer) = self.peer(at)
+                {
+                    self.refuse(peer, refusal);
+                }
+                self.finish(at);
+            }
+        }
+        true
+    }
+
+    /// Waits, or says with which status there is no more to wait for.
+    fn wait(&mut self, at: u32, what: Waits) -> Option<Status> {
+        let now = self.now;
+        let (tries, after, status) = self.patience(at, what);
+        let end = after.map(|after| now.saturating_add(after));
+        let qp = &mut self.qps[at];
+        match &mut qp.wait {
+            Some(wait) if wait.what == what => {
+                if wait.until.is_some_and(|until| now >= until) {
+                    let forever = what == Waits::Receive && qp.set.rnr_retry == 7;
+                    // The tries for a peer follow the first wait, those for a receive end it.
+                    let none_left = match what {
+                        Waits::Receive => wait.tries <= 1,
+                        Waits::Peer => wait.tries == 0,
+                    };
+                    if none_left && !forever {
+                        return Some(status);
+                    }
+                    wait.tries = wait.tries.saturating_sub(1);
+                    wait.until = end;
+                }
+            }
+            _ if what == Waits::Receive && tries == 0 => return Some(status),
+            other => *other = Some(Wait { what, until: end, tries }),
+        }
+        None
+    }
+
+    /// How often and how long this is waited for, ns, and the status if it is in vain.
+    fn patience(&self, at: u32, what: Waits) -> (u8, Option<u64>, Status) {
+        let qp = &self.qps[at];
+        match what {
+            Waits::Peer => {
+                (qp.set.retry_cnt, times::timeout(qp.set.timeout), Status::RetryExceeded)
+            }
+            Waits::Receive => {
+                // The responder says how long.
+                let code = qp.peer.map_or(0, |peer| self.qps[peer].set.min_rnr_timer);
+                (qp.set.rnr_retry, Some(times::rnr(code)), Status::RnrExceeded)
+            }
+        }
+    }
+}
+
+/// Whether a queue pair with these rights lets its peer do this.
+const fn offers(rights: u32, op: SendOpcode) -> bool {
+    let needed = match op {
+        SendOpcode::Send | SendOpcode::SendImm => 0,
+        SendOpcode::Write | SendOpcode::WriteImm => access::REMOTE_WRITE,
+        SendOpcode::Read => access::REMOTE_READ,
+        SendOpcode::CompareSwap | SendOpcode::FetchAdd => access::REMOTE_ATOMIC,
+    };
+    rights & needed == needed
+}
