@@ -11,6 +11,7 @@
     non_snake_case,
     clippy::missing_safety_doc,
     clippy::too_many_arguments,
+    clippy::type_complexity,
     clippy::unnecessary_cast,
     clippy::useless_conversion
 )]

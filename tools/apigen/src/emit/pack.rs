@@ -75,7 +75,7 @@ fn by_tag(name: &str, tagged: &TaggedModel) -> String {
         let _ = match case {
             TagCase::Flat(least, most) => writeln!(
                 text,
-                "// SAFETY: the caller promises it.\n({tags}, {least}..={most}) => w.blob(unsafe {{ out::blob(of.{pointer}.cast(), of.{length}) }}?),"
+                "({tags}, {least}..={most}) => {{\n// SAFETY: the caller promises it.\nw.blob(unsafe {{ out::blob(of.{pointer}.cast(), of.{length}) }}?)\n}}"
             ),
             TagCase::Struct(inner) => writeln!(
                 text,
