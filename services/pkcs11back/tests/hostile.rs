@@ -20,7 +20,6 @@ mod calls {
     pub const FIND_INIT: u16 = 43;
     pub const FIND: u16 = 44;
     pub const ENCRYPT_INIT: u16 = 46;
-    pub const ENCRYPT: u16 = 47;
     pub const LAST: u16 = 83;
 }
 
