@@ -72,7 +72,7 @@ fn once(
         group: group.unified(),
         memory_grouped: group.bounds_memory(),
     };
-    let meant = Meant { user, groups: group.dirs.clone(), missing, landlock: None };
+    let meant = Meant { user, groups: group.dirs.clone(), missing, landlock: None, writes: vec![] };
     let tried = stand_in(program, &plan, meant);
     group.remove();
     groups.end();

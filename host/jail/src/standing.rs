@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The layers of one service.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
@@ -30,6 +30,9 @@ pub struct Meant {
     pub missing: Vec<Missing>,
     /// Landlock's version, by the launcher's word: the kernel tells nobody.
     pub landlock: Option<u32>,
+    /// Folders in which it may write.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<PathBuf>,
 }
 
 fn own_namespace(pid: i32, kind: &str) -> bool {
@@ -43,8 +46,8 @@ fn words<'a>(status: &'a str, key: &str) -> Vec<&'a str> {
     line.map_or(vec![], |l| l.split_whitespace().collect())
 }
 
-fn own_root(pid: i32) -> bool {
-    let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+/// Whether these are the mounts of a service that may write in these folders.
+fn own_root(mounts: &str, writes: &[PathBuf]) -> bool {
     let mut roots = mounts.lines().map(|l| l.split(' ').collect::<Vec<_>>());
     // id parent dev root mountpoint options ... - type source options
     let own = roots.any(|f| {
@@ -56,9 +59,18 @@ fn own_root(pid: i32) -> bool {
         let words: Vec<_> = l.split(' ').collect();
         let own_memory = words.get(4) == Some(&SCRATCH)
             && words.iter().skip_while(|w| **w != "-").nth(1) == Some(&"tmpfs");
+        let its = words.get(4).is_some_and(|p| writes.iter().any(|w| escaped(w) == *p));
         // Whatever else could be written to was meant for somebody else.
-        !own_memory && words.get(5).is_some_and(|o| o.split(',').any(|o| o == "rw"))
+        !own_memory && !its && words.get(5).is_some_and(|o| o.split(',').any(|o| o == "rw"))
     })
+}
+
+/// A path as the kernel writes it there.
+fn escaped(path: &Path) -> String {
+    let text = path.display().to_string();
+    [('\\', "\\134"), (' ', "\\040"), ('\t', "\\011"), ('\n', "\\012")]
+        .into_iter()
+        .fold(text, |text, (of, is)| text.replace(of, is))
 }
 
 fn rlimits(pid: i32) -> bool {
@@ -73,7 +85,7 @@ fn rlimits(pid: i32) -> bool {
 }
 
 /// Whether the process is in the group with this directory.
-fn grouped(cgroups: &str, dir: &std::path::Path) -> bool {
+fn grouped(cgroups: &str, dir: &Path) -> bool {
     cgroups.lines().filter_map(|l| l.splitn(3, ':').nth(2)).any(|path| {
         // The directory is where the hierarchy is mounted, and this path.
         path.len() > 1 && dir.ends_with(path.trim_start_matches('/'))
@@ -104,6 +116,7 @@ impl Standing {
     }
 
     fn seen(pid: i32, meant: &Meant) -> Self {
+        let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let users = words(&status, "Uid");
@@ -113,7 +126,7 @@ impl Standing {
                 .user
                 .is_some_and(|u| users.len() == 4 && users.iter().all(|w| w.parse() == Ok(u))),
             Layer::Pid => own_namespace(pid, "pid"),
-            Layer::Mount => own_namespace(pid, "mnt") && own_root(pid),
+            Layer::Mount => own_namespace(pid, "mnt") && own_root(&mounts, &meant.writes),
             Layer::Network => own_namespace(pid, "net"),
             Layer::Ipc => own_namespace(pid, "ipc"),
             Layer::NoNewPrivileges => words(&status, "NoNewPrivs") == ["1"],
@@ -209,6 +222,18 @@ mod tests {
         let s = Standing::of(std::process::id() as i32, pidfd.as_fd(), &meant);
         assert_eq!((s.layers.len(), s.landlock), (0, None));
         assert!(s.missing.iter().all(|m| m.why.contains("has ended")));
+    }
+
+    #[test]
+    fn only_what_it_may_write_in_is_mounted_for_writing() {
+        let root = "1 0 0:1 / / ro - tmpfs none rw\n";
+        let folder = |path: &str| format!("{root}2 1 8:1 /x {path} rw,nosuid - ext4 /dev/x rw\n");
+        let writes = [PathBuf::from("/var/lib/a b/c")];
+        assert!(own_root(root, &[]) && own_root(root, &writes));
+        assert!(own_root(&folder("/var/lib/a\\040b/c"), &writes));
+        assert!(!own_root(&folder("/var/lib/a\\040b/c"), &[]));
+        assert!(!own_root(&folder("/var/lib/a\\040b"), &writes));
+        assert!(!own_root("1 0 8:1 / / ro - ext4 /dev/x rw\n", &writes));
     }
 
     #[test]

@@ -292,7 +292,13 @@ impl Daemon {
             memory_grouped: group.bounds_memory(),
         };
         let missing = self.jails.missing.iter().cloned().chain(ungrouped).collect();
-        let meant = Meant { user, groups: group.dirs.clone(), missing, landlock: None };
+        let meant = Meant {
+            user,
+            groups: group.dirs.clone(),
+            missing,
+            landlock: None,
+            writes: plan.writes.clone(),
+        };
         self.launch(id, (start, given), plan, meant, group)
     }
 
