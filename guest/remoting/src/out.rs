@@ -178,7 +178,10 @@ impl Item for u64 {
         count: usize,
         mut put: impl FnMut(usize, u64),
     ) -> Result<(), Failure> {
-        (0..count).try_for_each(|at| Ok(put(at, r.u64()?)))
+        for at in 0..count {
+            put(at, r.u64()?);
+        }
+        Ok(())
     }
 }
 

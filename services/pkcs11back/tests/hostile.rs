@@ -20,7 +20,6 @@ mod calls {
     pub const FIND_INIT: u16 = 43;
     pub const FIND: u16 = 44;
     pub const ENCRYPT_INIT: u16 = 46;
-    pub const ENCRYPT: u16 = 47;
     pub const LAST: u16 = 83;
 }
 
@@ -118,7 +117,7 @@ fn run(seed: u64, calls: u64) {
     }
     let deep = model::deep_calls() - before;
     drop(trial);
-    assert!(deep * 5 > calls, "of {calls} calls {made} were made, {deep} with a session");
+    assert!(deep * 10 > calls, "of {calls} calls {made} were made, {deep} with a session");
     eprintln!("seed {seed}: of {calls} calls {made} were made, {deep} with a session");
 }
 
