@@ -24,7 +24,7 @@ use vfun_remoting_guest::{
 /// This API in this process.
 pub static REMOTE: Remote = Remote::new(Description {
     name: "pkcs11",
-    fingerprint: 0x2eecd4751c66d5fe,
+    fingerprint: 0xd05b6de0fd553884,
     cell_bytes: 69632,
     depth: 16,
 });
@@ -697,12 +697,18 @@ fn cannot_fill_CK_ATTRIBUTE(of: &CK_ATTRIBUTE) -> bool {
     is_refused_CK_ATTRIBUTE(of.type_)
 }
 
+/// Room that each of so many may ask for, bytes. A program may say that it has more, without end even.
+fn room_for_CK_ATTRIBUTE(count: usize) -> u64 {
+    (vfun_remoting_guest::limits::PLACES_BYTES / count.max(1)) as u64
+}
+
 /// Asks for each: what it is, and how much room there is.
 fn ask_CK_ATTRIBUTE(w: &mut Writer<'_>, all: &[CK_ATTRIBUTE]) {
+    let room = room_for_CK_ATTRIBUTE(all.len());
     w.length(all.iter().filter(|of| !cannot_fill_CK_ATTRIBUTE(of)).count());
     for of in all.iter().filter(|of| !cannot_fill_CK_ATTRIBUTE(of)) {
         w.u64(of.type_);
-        w.u64(if of.pValue.is_null() { NOWHERE } else { of.ulValueLen });
+        w.u64(if of.pValue.is_null() { NOWHERE } else { of.ulValueLen.min(room) });
     }
 }
 
@@ -711,12 +717,13 @@ fn ask_CK_ATTRIBUTE(w: &mut Writer<'_>, all: &[CK_ATTRIBUTE]) {
 /// # Safety
 /// Its pointers are null or point to as many bytes as its lengths say.
 unsafe fn fill_CK_ATTRIBUTE(r: &mut Reader<'_>, all: &mut [CK_ATTRIBUTE]) -> Result<(), Failure> {
+    let most = room_for_CK_ATTRIBUTE(all.len());
     for of in all {
         if cannot_fill_CK_ATTRIBUTE(of) {
             of.ulValueLen = NOWHERE;
             continue;
         }
-        let (room, length) = (of.ulValueLen, r.u64()?);
+        let (room, length) = (of.ulValueLen.min(most), r.u64()?);
         of.ulValueLen = length;
         if !of.pValue.is_null() && length <= room {
             // SAFETY: the caller promises it: the host has written no more than there is room for.
@@ -1477,11 +1484,12 @@ pub unsafe extern "C" fn C_FindObjectsInit(
         let session_name = REMOTE.objects.known(session, kinds::SESSION, link.number());
         // SAFETY: C's rules for this function.
         let templ_packed = unsafe { out::packed_list(templ, ulCount as u64, pack_CK_ATTRIBUTE) }?;
-        let (returned, outs) = link.call(
+        let (returned, outs) = link.call_secret(
             calls::C_FINDOBJECTSINIT,
             |w| {
                 w.name(session_name);
                 w.bytes(&templ_packed);
+                w.pad();
             },
             |r| {
                 let returned = r.u64()?;

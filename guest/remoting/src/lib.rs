@@ -33,4 +33,4 @@ pub use link::{Answer, Link};
 pub use objects::{Fresh, Kind, Object, Objects};
 pub use remote::Remote;
 pub use secret::packed;
-pub use vfun_remoting::{NOWHERE, Name, Reader, Refusal, Writer};
+pub use vfun_remoting::{NOWHERE, Name, Reader, Refusal, Writer, limits};

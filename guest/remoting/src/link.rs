@@ -44,6 +44,18 @@ thread_local! {
     static BYTES: RefCell<(Vec<u8>, Vec<u8>)> = const { RefCell::new((Vec::new(), Vec::new())) };
 }
 
+/// Runs with this thread's bytes. A thread that ends has none any more: a program may call from
+/// what it registered with `atexit`.
+#[inline]
+fn with_bytes<T>(run: impl FnOnce(&mut (Vec<u8>, Vec<u8>)) -> T) -> T {
+    let mut run = Some(run);
+    let mut take = || run.take().expect("run once");
+    match BYTES.try_with(|bytes| take()(&mut bytes.borrow_mut())) {
+        Ok(done) => done,
+        Err(_) => take()(&mut Default::default()),
+    }
+}
+
 /// The channel of a connection's events.
 pub(crate) struct Ear {
     function: Function,
@@ -227,8 +239,7 @@ impl Link {
         if !self.is_alive() {
             return Err(Failure::Lost);
         }
-        let known = BYTES.with(|bytes| {
-            let call = &mut bytes.borrow_mut().0;
+        let known = with_bytes(|(call, _)| {
             write(&mut Writer::call(call, CallHead { sequence: 0, call: number }));
             self.known.look(call, |body| read(&mut Reader::new(body)))
         });
@@ -256,8 +267,7 @@ impl Link {
         read: impl FnOnce(&mut Answer<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         self.crossings.fetch_add(1, Ordering::Relaxed);
-        let made = BYTES.with(|bytes| {
-            let (call, answer) = &mut *bytes.borrow_mut();
+        let made = with_bytes(|(call, answer)| {
             write(&mut Writer::call(call, CallHead { sequence: 0, call: number }));
             let done = self.function.call_with(call, |results| copy(results, answer));
             done.and_then(|copied| copied).map_err(|e| Failure::from(&e))?;

@@ -23,7 +23,7 @@ use vfun_remoting_host::{
 };
 
 /// Stands for the whole description: the guest's half must have the same.
-pub const FINGERPRINT: u64 = 0x2eecd4751c66d5fe;
+pub const FINGERPRINT: u64 = 0xd05b6de0fd553884;
 
 /// What a function answers if it did what was asked.
 pub const OK: u64 = 0;
@@ -1285,7 +1285,7 @@ fn C_FindObjectsInit(
     let session_name = args.name()?;
     let session = cx.objects.find(session_name, kinds::SESSION).unwrap_or(0) as u64;
     let mut templ = room::list(&mut args, read_CK_ATTRIBUTE)?;
-    args.end()?;
+    args.end_padded()?;
     // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
     let returned = unsafe {
         (native.C_FindObjectsInit.ok_or(Refusal::Unsupported)?)(
@@ -1315,23 +1315,36 @@ fn C_FindObjects(
     cx.objects.check_apart(&object_names)?;
     cx.objects.check_most(kinds::OBJECT, 60000)?;
     args.end()?;
-    let (mut object, mut object_count) = (vec![0u64; object_names.len()], 0u64);
-    // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
-    let returned = unsafe {
-        (native.C_FindObjects.ok_or(Refusal::Unsupported)?)(
-            session,
-            object.as_mut_ptr(),
-            object_names.len() as _,
-            &mut object_count,
-        )
+    let mut object_shown = vec![];
+    let returned = loop {
+        let (mut object, mut object_count) =
+            (vec![0u64; object_names.len() - object_shown.len()], 0u64);
+        // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
+        let returned = unsafe {
+            (native.C_FindObjects.ok_or(Refusal::Unsupported)?)(
+                session,
+                object.as_mut_ptr(),
+                (object_names.len() - object_shown.len()) as _,
+                &mut object_count,
+            )
+        };
+        object.truncate(usize::try_from(object_count).unwrap_or(usize::MAX));
+        let none = object.is_empty();
+        object.retain(|found| {
+            cx.objects.is_known(kinds::OBJECT, *found as usize)
+                || hand::may_see(state, native, session, *found)
+        });
+        object_shown.append(&mut object);
+        if returned != OK || none || object_shown.len() == object_names.len() {
+            break returned;
+        }
     };
     reply.u64(returned);
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
     }
-    let count = usize::try_from(object_count).unwrap_or(usize::MAX).min(object.len());
-    reply.length(count);
-    for (native, proposed) in object.iter().zip(object_names).take(count) {
+    reply.length(object_shown.len());
+    for (native, proposed) in object_shown.iter().zip(object_names) {
         reply.name(cx.objects.found(proposed, kinds::OBJECT, *native as usize, Name::NONE));
     }
     Ok(Returned::Fine)
@@ -2530,6 +2543,7 @@ pub fn is_secret(call: u16) -> bool {
             | calls::C_COPYOBJECT
             | calls::C_GETATTRIBUTEVALUE
             | calls::C_SETATTRIBUTEVALUE
+            | calls::C_FINDOBJECTSINIT
             | calls::C_ENCRYPT
             | calls::C_ENCRYPTUPDATE
             | calls::C_ENCRYPTFINAL

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, non_snake_case)]
 
 use crate::audit;
-use crate::generated::{CK_SESSION_INFO, Native, OK, kinds};
+use crate::generated::{CK_ATTRIBUTE, CK_SESSION_INFO, Native, OK, kinds};
 use crate::slots::Slots;
 use vfun_remoting_host::{Context, NOWHERE, Reader, Refusal, Returned, Writer};
 
@@ -11,6 +11,7 @@ const CKR_SLOT_ID_INVALID: u64 = 3;
 const CKR_NO_EVENT: u64 = 8;
 const CKR_BUFFER_TOO_SMALL: u64 = 0x150;
 const CKF_DONT_BLOCK: u64 = 1;
+const CKA_TOKEN: u64 = 1;
 
 /// Most slots that are looked at: an HSM has some dozens of partitions.
 const SLOTS_MAX: u64 = 4096;
@@ -27,6 +28,21 @@ pub struct State {
 /// Whether this client may use a slot.
 pub fn may_use_slot(state: &State, native: &Native, slot: u64) -> bool {
     state.slots.may_use(native, slot)
+}
+
+/// Whether a program may see an object that it did not make: one of the token. For the module all
+/// programs of a client are one, and it finds the objects of all their sessions.
+pub fn may_see(_: &State, native: &Native, session: u64, object: u64) -> bool {
+    let mut token = 0u8;
+    let mut asked = CK_ATTRIBUTE {
+        type_: CKA_TOKEN,
+        pValue: (&raw mut token).cast(),
+        ulValueLen: size_of_val(&token) as u64,
+    };
+    let Some(ask) = native.C_GetAttributeValue else { return false };
+    // SAFETY: the place is ours, and as long as it says.
+    let returned = unsafe { ask(session, object, &mut asked, 1) };
+    returned == OK && token == 1
 }
 
 /// The slot of a session of the module's.

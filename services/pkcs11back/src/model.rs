@@ -17,6 +17,8 @@ const NO_EVENT: u64 = 8;
 const SESSION_INVALID: u64 = 0xB3;
 const OBJECT_INVALID: u64 = 0x82;
 const SLOT_INVALID: u64 = 3;
+/// CKA_TOKEN.
+const TOKEN: u64 = 1;
 const TOO_SMALL: u64 = 0x150;
 const SENSITIVE: u64 = 0x11;
 const TYPE_INVALID: u64 = 0x12;
@@ -79,7 +81,8 @@ fn object(handle: u64) -> Result<(), u64> {
 
 fn born() -> u64 {
     with(|all| {
-        let thing = Box::new(0u8);
+        // Every second one is of the token.
+        let thing = Box::new(u8::from(all.objects.len() % 2 == 1));
         let handle = std::ptr::from_ref(&*thing).expose_provenance() as u64;
         all.objects.insert(handle, thing);
         handle
@@ -340,6 +343,12 @@ unsafe extern "C" fn get(handle: u64, of: u64, templ: *mut CK_ATTRIBUTE, count: 
     for at in 0..count as usize {
         // SAFETY: the dispatcher's array, and room for as much as it says.
         let one = unsafe { &mut *templ.add(at) };
+        if (one.type_, one.ulValueLen, one.pValue.is_null()) == (TOKEN, 1, false) {
+            let token = with(|all| all.objects.get(&of).map_or(0, |thing| **thing));
+            // SAFETY: there is room for it.
+            unsafe { one.pValue.cast::<u8>().write(token) };
+            continue;
+        }
         let failure = match (one.type_ % 7, one.pValue.is_null()) {
             (1, _) => SENSITIVE,
             (2, _) => TYPE_INVALID,

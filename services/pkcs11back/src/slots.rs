@@ -18,7 +18,9 @@ impl Slots {
     pub fn of(config: &Config) -> Slots {
         let own = config.settings.get(&format!("slots:{}", config.client));
         let Some(text) = own.or_else(|| config.settings.get("slots")) else { return Slots::All };
-        Slots::Named(text.split(',').map(|name| name.trim().to_owned()).collect())
+        Slots::Named(
+            text.split(',').map(|name| name.trim().to_owned()).filter(|n| !n.is_empty()).collect(),
+        )
     }
 
     /// Whether this slot may be used now. A label is that of the token that is in it now.

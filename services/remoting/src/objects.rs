@@ -168,6 +168,14 @@ impl Objects {
         proposed
     }
 
+    /// Whether an object that the library found has a name already.
+    pub fn is_known(&mut self, kind: Kind, native: Native) -> bool {
+        if !self.is_findable(kind) {
+            self.make_findable(kind);
+        }
+        self.names.contains_key(&(kind, native))
+    }
+
     #[inline]
     fn is_findable(&self, kind: Kind) -> bool {
         self.findable.checked_shr(kind.into()).is_none_or(|bits| bits & 1 != 0)

@@ -64,11 +64,17 @@ impl<B: Backend> Driver for Remoted<B> {
             Then::Open => Ok(()),
         };
         if secret {
-            wipe(&mut self.answer);
-            wipe(&mut self.scratch);
+            wipe_all(&mut self.answer);
+            wipe_all(&mut self.scratch);
         }
         done
     }
+}
+
+/// Also what stands behind the end: an answer that was too long, and was refused.
+fn wipe_all(bytes: &mut Vec<u8>) {
+    bytes.resize(bytes.capacity(), 0);
+    wipe(bytes);
 }
 
 impl<B: Backend> Remoted<B> {

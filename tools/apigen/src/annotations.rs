@@ -132,6 +132,8 @@ pub struct ObjectKind {
     pub free_found: bool,
     /// Most of them that a connection has.
     pub most: Option<u32>,
+    /// The hook that says whether a program may see one that it has no name for.
+    pub shown: Option<String>,
     /// The kind that it belongs to, and ends with.
     pub parent: Option<String>,
     /// The function that frees one whose program is gone. None: it ends with its parent.

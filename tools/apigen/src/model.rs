@@ -49,6 +49,8 @@ pub struct KindModel {
     pub end: Option<String>,
     pub free_found: bool,
     pub most: Option<u32>,
+    /// The hook that says whether a program may see one that it has no name for.
+    pub shown: Option<String>,
 }
 
 /// A struct of C and how it goes over.

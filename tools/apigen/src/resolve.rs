@@ -271,6 +271,7 @@ impl Resolver<'_> {
             end: kind.end.clone(),
             free_found: kind.free_found,
             most: kind.most,
+            shown: kind.shown.clone(),
         };
         self.notes.object.iter().map(kind).collect()
     }

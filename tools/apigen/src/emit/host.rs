@@ -99,16 +99,19 @@ fn call(model: &Model, function: &FunctionModel) -> String {
         }
     }
     let (locals, passed) = arguments(model, function);
-    text.push_str(&locals);
     let library = match model.table {
         Some(_) => format!("native.{name}.ok_or(Refusal::Unsupported)?"),
         None => format!("native.{name}"),
     };
-    let _ = writeln!(
-        text,
+    let call = format!(
         "// SAFETY: every object is alive and of its kind, and every pointer is to something of ours.\n\
-         let returned = unsafe {{ ({library})({passed}) }};\nreply.{scalar}(returned);"
+         let returned = unsafe {{ ({library})({passed}) }};\n"
     );
+    text.push_str(&match function.parameters.iter().find(|p| is_found_list(p)) {
+        Some(list) => find_those_shown(model, function, list, &locals, &call),
+        None => format!("{locals}{call}"),
+    });
+    let _ = writeln!(text, "reply.{scalar}(returned);");
     if *audit {
         let is = |p: &&Parameter| matches!(p.role, Role::Value(_) | Role::Object { .. });
         let all = function.parameters.iter().filter(is);
@@ -123,6 +126,44 @@ fn call(model: &Model, function: &FunctionModel) -> String {
     text.push_str("if returned != OK { return Ok(Returned::Failure(returned as u32)); }\n");
     text.push_str(&results(model, function));
     text + "Ok(Returned::Fine)\n}\n\n"
+}
+
+fn is_found_list(p: &Parameter) -> bool {
+    matches!(p.role, Role::FoundList { .. })
+}
+
+/// Calls until all places are filled or the library has no more: it may have found some that the
+/// program may not see.
+fn find_those_shown(
+    model: &Model,
+    function: &FunctionModel,
+    list: &Parameter,
+    locals: &str,
+    call: &str,
+) -> String {
+    let (name, Role::FoundList { kind: k, .. }) = (&list.name, &list.role) else {
+        unreachable!("looked")
+    };
+    let of = kind(k);
+    let asked = function.parameters.iter().find(|p| matches!(p.role, Role::Object { .. }));
+    let shown = match (&kind_of(model, k).shown, asked) {
+        (None, _) => String::new(),
+        (Some(hook), None) => format!("|| hand::{hook}(state, native, *found)"),
+        (Some(hook), Some(by)) => format!("|| hand::{hook}(state, native, {}, *found)", by.name),
+    };
+    let keep = match shown.is_empty() {
+        true => String::new(),
+        false => format!(
+            "{name}.retain(|found| cx.objects.is_known(kinds::{of}, *found as usize) {shown});\n"
+        ),
+    };
+    format!(
+        "let mut {name}_shown = vec![];\nlet returned = loop {{\n{locals}{call}\
+         {name}.truncate(usize::try_from({name}_count).unwrap_or(usize::MAX));\n\
+         let none = {name}.is_empty();\n{keep}\
+         {name}_shown.append(&mut {name});\n\
+         if returned != OK || none || {name}_shown.len() == {name}_names.len() {{ break returned; }}\n}};\n"
+    )
 }
 
 /// Reads everything before anything is called.
@@ -227,7 +268,7 @@ fn implied(function: &FunctionModel, name: &str) -> String {
                 return format!("{owner}.length()");
             }
             Role::FoundList { most, .. } if most == name => {
-                return format!("{owner}_names.len() as _");
+                return format!("({owner}_names.len() - {owner}_shown.len()) as _");
             }
             Role::FoundList { count, .. } if count == name => return format!("&mut {owner}_count"),
             _ => {}
@@ -253,7 +294,7 @@ fn arguments(model: &Model, function: &FunctionModel) -> (String, String) {
             Role::FoundList { .. } => {
                 let _ = writeln!(
                     locals,
-                    "let (mut {name}, mut {name}_count) = (vec![0u64; {name}_names.len()], 0u64);"
+                    "let (mut {name}, mut {name}_count) = (vec![0u64; {name}_names.len() - {name}_shown.len()], 0u64);"
                 );
                 format!("{name}.as_mut_ptr()")
             }
@@ -347,9 +388,8 @@ fn results(model: &Model, function: &FunctionModel) -> String {
             ),
             Role::FoundList { kind: k, .. } => writeln!(
                 text,
-                "let count = usize::try_from({name}_count).unwrap_or(usize::MAX).min({name}.len());\n\
-                 reply.length(count);\n\
-                 for (native, proposed) in {name}.iter().zip({name}_names).take(count) {{\n\
+                "reply.length({name}_shown.len());\n\
+                 for (native, proposed) in {name}_shown.iter().zip({name}_names) {{\n\
                  reply.name(cx.objects.found(proposed, kinds::{}, *native as usize, Name::NONE));\n}}",
                 kind(k)
             ),
