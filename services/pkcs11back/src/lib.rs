@@ -1,13 +1,15 @@
 //! Serves PKCS#11 to programs in VMs: a driver over a module of the host. `generated.rs` is made of
 //! the API's description; `hand.rs` has what a description cannot say.
 //!
-//! All programs of one client have one service and so one application of the module's: whoever of
-//! them logs in to a token does so for all of them, as threads of one program do. Sessions and names
-//! of objects are each program's own. Programs that must not share a login are two clients.
+//! All programs of one client have one service and so one application of the module's. Each logs in
+//! for itself (`logins`), but while one is logged in the module lets the others use its private
+//! objects, too. Sessions and names of objects are each program's own. Programs that must not share
+//! that are two clients.
 
 mod audit;
 mod generated;
 mod hand;
+mod logins;
 #[doc(hidden)]
 pub mod model;
 mod module;

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::generated::{CK_C_INITIALIZE_ARGS, Native, OK};
+use crate::logins;
 use libloading::{Library, Symbol};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vfun_sdk::DriverError;
@@ -19,6 +20,8 @@ type GetFunctionList = unsafe extern "C" fn(*mut *mut Native) -> u64;
 
 struct Module {
     native: Native,
+    /// The same with logins by program.
+    shared: Native,
     users: usize,
     /// Never unloaded: threads of its own may run in it.
     _library: Library,
@@ -46,9 +49,10 @@ pub fn begin(path: &str) -> Result<(Native, Begun), DriverError> {
     };
     if loaded.users == 0 {
         initialize(&loaded.native, path)?;
+        loaded.shared = logins::by_program(loaded.native);
     }
     loaded.users += 1;
-    Ok((loaded.native, Begun(())))
+    Ok((loaded.shared, Begun(())))
 }
 
 fn load(path: &str) -> Result<Module, DriverError> {
@@ -68,7 +72,7 @@ fn load(path: &str) -> Result<Module, DriverError> {
     // SAFETY: a module's list is good as long as the module is loaded.
     let native = unsafe { list.as_ref() }.filter(|_| returned == OK);
     let native = *native.ok_or_else(|| none("it gives out no list of functions"))?;
-    Ok(Module { native, users: 0, _library: library })
+    Ok(Module { native, shared: native, users: 0, _library: library })
 }
 
 fn initialize(native: &Native, path: &str) -> Result<(), DriverError> {
