@@ -189,6 +189,10 @@ tree() {
     sed -i "s|^libdir=.*|libdir=/$libdir|" "$temp/libvfun-dev/$libdir/pkgconfig/vfun.pc"
     take virtfun lib "$usr/lib/systemd"
     take virtfun-apis usr/lib/virtfun "$usr/lib/virtfun/apis"
+    # p11-kit takes a name as one of this folder of the machine's kind.
+    take virtfun-apis "$libdir/pkcs11" "$usr/lib/pkcs11/virtfun-pkcs11.so"
+    take virtfun-apis usr/share/p11-kit "$usr/share/p11-kit/modules"
+    sed -i 's|^module: .*|module: virtfun-pkcs11.so|' "$temp/virtfun-apis/usr/share/p11-kit/modules/virtfun.module"
     take virtfun usr/lib "$usr/lib/virtfun"
     take virtfun etc/virtfun "$usr/share/virtfun/vfund.toml"
     take virtfun usr/share "$usr/share/virtfun"
@@ -322,9 +326,10 @@ A program that was linked with such an API runs in a virtual machine
 unchanged, when LD_LIBRARY_PATH names the library's folder.
 
 Each API has its folder in /usr/lib/virtfun/apis, where no loader looks by
-itself. There is gdma, a DMA engine; the engine is simulated.
+itself. There is gdma, a DMA engine; the engine is simulated. The module
+for PKCS#11, whose keys stay on the host, is where p11-kit finds it.
 TEXT
-    document vfun-gdma-guest
+    document vfun-gdma-guest vfun-pkcs11-guest
     depends
     finish
 }
@@ -356,7 +361,7 @@ TEXT
 
 host() {
     package virtfun "$arch" admin 'functions of the host for its virtual machines' \
-        'Suggests: qemu-system, libvirt-clients, pocl-opencl-icd' <<TEXT
+        'Suggests: qemu-system, libvirt-clients, pocl-opencl-icd, softhsm2' <<TEXT
 Gives each virtual machine a window of memory shared with its host, and
 runs functions for the programs in it, at the speed of shared memory.
 
@@ -407,7 +412,7 @@ TEXT
     printf '/etc/virtfun/vfund.toml\n' >"$dir/DEBIAN/conffiles"
     overrides <"$here/packaging/deb/virtfun.lintian"
     document vfun-manager vfun-keeper vfun-jail vfun-native vfun-gateway vfun-metrics vfun-nicd vfun-opencl \
-        vfun-gdmaback vfun-bench vfun-guest vfun-top
+        vfun-gdmaback vfun-pkcs11back vfun-bench vfun-guest vfun-top
     depends "init-system-helpers (>= 1.52), iproute2, virtfun-cli (>= $full)"
     finish
 }

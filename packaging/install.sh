@@ -110,6 +110,13 @@ api gdma libvfun_gdmaback.so libvfun_gdma.so libgdma.so
 install -m 644 services/gdma/include/gdma.h "$to/include/"
 install -D -m 644 services/gdma/examples/bounce.c "$to/share/doc/virtfun/examples/gdma/bounce.c"
 install -m 644 services/gdmaback/functions/gdma/function.toml "$to/share/virtfun/functions-gdma-simulated/gdma.toml"
+# PKCS#11: programs name the module by its path, or p11-kit finds it.
+install -m 755 "$bin/libvfun_pkcs11back.so" "$lib/"
+install -D -m 644 "$bin/libvfun_pkcs11.so" "$to/lib/pkcs11/virtfun-pkcs11.so"
+install -d "$to/share/p11-kit/modules" "$to/share/virtfun/functions-pkcs11"
+sed "s|@PREFIX@|$prefix|g" packaging/virtfun.module > "$to/share/p11-kit/modules/virtfun.module"
+sed "s|@PREFIX@|$prefix|g" services/pkcs11back/functions/pkcs11/function.toml > "$to/share/virtfun/functions-pkcs11/pkcs11.toml"
+install -m 644 services/pkcs11back/functions/pkcs11/softhsm2.conf "$to/share/virtfun/functions-pkcs11/"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 soname=$(soname_of "$bin/libvfun.so")
 install -m 644 "$bin/libvfun.so" "$to/lib/libvfun.so.$version"

@@ -67,6 +67,11 @@ ldd /deb/shared | grep -q 'libvfun.so.0 ' || fail "$(ldd /deb/shared)"
 ! ldd /deb/static | grep libvfun || fail 'the static one needs the shared library'
 ldd /deb/bounce | grep -q 'libgdma.so.0 => not found' || fail "a loader finds libgdma by itself: $(ldd /deb/bounce)"
 start
+ls /usr/lib/*/pkcs11/virtfun-pkcs11.so >/dev/null || fail 'there is no module for PKCS#11'
+grep -q '^module: virtfun-pkcs11.so$' /usr/share/p11-kit/modules/virtfun.module || fail 'p11-kit does not find the module'
+# This machine has no module that could do the work.
+said=$(vfun function add /usr/share/virtfun/functions-pkcs11/pkcs11.toml 2>&1) && fail 'pkcs11 is offered without SoftHSM'
+printf '%s\n' "$said" | grep -q 'reads: /usr/lib/softhsm is not there' || fail "$said"
 # Not on by default: its engine is simulated.
 ! vfun list | grep gdma || fail 'the simulated engine is offered to everybody'
 vfun function add /usr/share/virtfun/functions-gdma-simulated/gdma.toml >/dev/null

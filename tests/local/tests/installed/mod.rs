@@ -148,6 +148,15 @@ fn has_apis(there: &BTreeSet<String>) {
         "share/virtfun/functions-gdma-simulated/gdma.toml",
     ];
     let all: Vec<&str> = there.iter().map(String::as_str).collect();
+    for file in [
+        "lib/pkcs11/virtfun-pkcs11.so",
+        "lib/virtfun/libvfun_pkcs11back.so",
+        "share/p11-kit/modules/virtfun.module",
+        "share/virtfun/functions-pkcs11/pkcs11.toml",
+        "share/virtfun/functions-pkcs11/softhsm2.conf",
+    ] {
+        assert!(there.contains(file), "{file} is not among {there:?}");
+    }
     let of_gdma = |f: &&str| f.contains("gdma") && !f.starts_with("include/");
     assert_eq!(all.into_iter().filter(of_gdma).collect::<Vec<_>>(), wanted);
 }
