@@ -12,6 +12,7 @@ pub mod modules;
 pub mod pkcs11;
 pub mod placed;
 pub mod raw;
+pub mod softhsm;
 pub mod vm;
 
 pub use certificates::{Issuer, Pair};

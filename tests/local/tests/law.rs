@@ -337,6 +337,7 @@ const UNSAFE_MAY_BE_IN: &[&str] = &[
     "services/pkcs11back/src",
     // Both libraries of that API in one program, to be compared.
     "bench/gdmalib/src/edge.rs",
+    "bench/gdmalib/src/token.rs",
     // OpenCL's C interface.
     "services/opencl/src/cl",
     "services/sdk",

@@ -20,6 +20,7 @@ mod modeldevice;
 mod moving;
 mod nics;
 mod opencl;
+mod pkcs11;
 mod policy;
 mod projects;
 mod starting;
