@@ -484,6 +484,12 @@ fn what_cannot_be_is_said_in_a_sentence() {
     }
 }
 
+/// What PKCS#11 is measured with.
+fn softhsm() -> bool {
+    let softhsm = std::path::Path::new("/usr/lib/softhsm/libsofthsm2.so").exists();
+    softhsm && program().with_file_name("libvfun_pkcs11.so").is_file()
+}
+
 #[test]
 fn remoting_measures_both_libraries() {
     let beside = |name: &str| program().with_file_name(name).is_file();
@@ -521,7 +527,8 @@ fn remoting_measures_both_libraries() {
     let report: RemotingReport = serde_json::from_value(report).unwrap();
     for &experiment in RemotingExperiment::ALL {
         let rows: Vec<_> = report.of(experiment).collect();
-        assert!(!rows.is_empty(), "{experiment}");
+        let left_out = experiment == RemotingExperiment::Pkcs11 && !softhsm();
+        assert!(!rows.is_empty() || left_out, "{experiment}");
         assert!(rows.iter().all(|r| r.p50_ns.is_some() && r.base_p50_ns.is_some()), "{rows:?}");
     }
     let crossings =

@@ -1,11 +1,14 @@
 //! The API gdma (services/gdma/include/gdma.h) of a library that is loaded by its path: so that one
-//! process can use the library that does the work and the one that asks a host for it.
+//! process can use the library that does the work and the one that asks a host for it. The same of
+//! PKCS#11.
 
 mod edge;
 mod signal;
+mod token;
 
 pub use edge::{Gdma, Handle};
 pub use signal::Signal;
+pub use token::Token;
 
 use std::path::PathBuf;
 
@@ -21,7 +24,7 @@ pub enum GdmaFailed {
         why: String,
     },
     /// A function's status, or that of a transfer.
-    #[error("{function} of the API gdma ended with the status {status}")]
+    #[error("{function} ended with the status {status}")]
     Status { function: &'static str, status: i32 },
     /// A callback did not come.
     #[error("no callback came for a transfer within {seconds} s")]

@@ -1,6 +1,7 @@
 //! What a process of its own measures: it has its own environment, which says how the remoted
 //! library waits, and both libraries.
 
+use super::pkcs11::{self, Modules};
 use super::side::Side;
 use super::{moves, short};
 use crate::Result;
@@ -19,6 +20,8 @@ pub struct RemotingJob {
     pub native: PathBuf,
     /// `libvfun_gdma.so`, which asks the host for it.
     pub remoted: PathBuf,
+    /// The modules of PKCS#11, where there are some.
+    pub pkcs11: Option<Modules>,
     /// The manager's root.
     pub root: PathBuf,
     pub experiments: Vec<RemotingExperiment>,
@@ -96,6 +99,7 @@ pub fn work(job: RemotingJob) -> Result<Vec<RemotingRow>> {
             RemotingExperiment::Calls => short::calls(&bed)?,
             RemotingExperiment::Answers => short::answers(&bed)?,
             RemotingExperiment::Records => short::records(&bed)?,
+            RemotingExperiment::Pkcs11 => pkcs11::pkcs11(&bed)?,
             RemotingExperiment::Allocation => moves::allocation(&bed)?,
             RemotingExperiment::Transfers => moves::transfers(&bed)?,
             RemotingExperiment::Bursts => moves::bursts(&bed)?,

@@ -3,9 +3,11 @@
 
 mod job;
 mod moves;
+mod pkcs11;
 mod short;
 mod side;
 mod slice;
 mod taken;
 
 pub use job::{RemotingJob, work};
+pub use pkcs11::Modules;

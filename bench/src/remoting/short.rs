@@ -23,16 +23,16 @@ const RECORDS: u64 = 64;
 const RELEASES: Effort = Effort { most: 8, time: SLICE };
 
 /// The null call of this library: no arguments, no result.
-fn null(session: &Session) -> Result<Function> {
+pub fn null(session: &Session) -> Result<Function> {
     open(session, &FunctionRequest::new("echo").depth(4).cell_bytes(0))
 }
 
-fn call(function: &Function) -> Result<()> {
+pub fn call(function: &Function) -> Result<()> {
     Ok(function.call_into(&[], &mut []).map(|_| ())?)
 }
 
 /// Times of single calls, after some that do not count.
-fn calls_of(clock: &Clock, mut f: impl FnMut() -> Result<()>) -> Result<Option<Slice>> {
+pub fn calls_of(clock: &Clock, mut f: impl FnMut() -> Result<()>) -> Result<Option<Slice>> {
     Slice::timed(clock, WARM, 1, &mut f)?;
     Slice::timed(clock, CALLS, 1, f)
 }

@@ -173,6 +173,8 @@ names! {
         Answers = "answers",
         /// Calls whose answer nobody waits for, beside a null call.
         Records = "records",
+        /// PKCS#11: a short call and a signature, beside a null call and p11-kit's socket.
+        Pkcs11 = "pkcs11",
         /// Allocating a buffer, by its size.
         Allocation = "allocation",
         /// The rate of one transfer, by its size.

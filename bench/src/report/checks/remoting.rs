@@ -3,7 +3,7 @@
 use super::Check;
 use crate::method::{Compared, Says};
 use crate::report::text::number::{bytes, times};
-use crate::report::{RemotingExperiment, RemotingReport, RemotingRow};
+use crate::report::{RemotingExperiment, RemotingRatio, RemotingReport, RemotingRow};
 
 /// A forwarded call over a null call, at most.
 pub const FORWARDED: f64 = 1.5;
@@ -11,6 +11,11 @@ pub const FORWARDED: f64 = 1.5;
 pub const OWN_ANSWER: f64 = 5.0;
 /// A call that nobody waits for over a null call, at most.
 pub const RECORD: f64 = 0.3;
+/// A short call of PKCS#11 over a null call, at most.
+pub const SESSION_INFO: f64 = 2.0;
+/// What a signature of PKCS#11, which is two calls, takes more than without a host, in null
+/// calls, at most.
+pub const SIGNATURE: f64 = 4.0;
 /// An allocation over the native one, at most, at every size.
 pub const ALLOCATION: f64 = 1.5;
 /// The rate of transfers and bursts over the native one, at least.
@@ -20,7 +25,9 @@ pub const CALLBACK: f64 = 1.3;
 
 /// Whether the report meets the targets of remoted APIs.
 pub fn remoting(report: &RemotingReport) -> Vec<Check> {
-    use RemotingExperiment::{Allocation, Answers, Bursts, Calls, Completion, Records, Transfers};
+    use RemotingExperiment::{
+        Allocation, Answers, Bursts, Calls, Completion, Pkcs11, Records, Transfers,
+    };
     let mut checks = Vec::new();
     let mut add = |experiment, base: &str, words: &str, most: bool, limit: f64| {
         let rows = report.of(experiment).filter(|r| r.base == base);
@@ -35,6 +42,11 @@ pub fn remoting(report: &RemotingReport) -> Vec<Check> {
     add(Transfers, "native", "of the native rate", false, RATE);
     add(Bursts, "native", "of the native rate", false, RATE);
     add(Completion, "bare doorbell", "bare doorbells later", true, CALLBACK);
+    let pkcs11 = report.of(Pkcs11).filter(|r| r.base == "null call");
+    checks.extend(pkcs11.map(|r| match r.ratio_of {
+        RemotingRatio::Added => one(r, "null calls more", true, SIGNATURE),
+        _ => one(r, "null calls", true, SESSION_INFO),
+    }));
     checks.extend(report.of(Answers).map(no_crossing));
     checks
 }

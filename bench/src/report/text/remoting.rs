@@ -8,7 +8,7 @@ use vfun_cli::out::Table;
 
 /// The tables, what was published beside them, and the targets.
 pub fn remoting(report: &RemotingReport) -> String {
-    let title = "A remoted API (gdma): the published evaluation";
+    let title = "Remoted APIs (gdma, PKCS#11): the published evaluation";
     let mut text = head(title, &report.machine, &report.settings);
     text += "  The engine is simulated: it takes a processor of this machine, and its own time is \
              no hardware's.\n";
@@ -31,6 +31,7 @@ fn title(experiment: RemotingExperiment) -> &'static str {
         RemotingExperiment::Records => {
             "A call that nobody waits for: what each adds to a call behind 64 of them"
         }
+        RemotingExperiment::Pkcs11 => "PKCS#11, with SoftHSM's tokens",
         RemotingExperiment::Allocation => {
             "A buffer, allocated and mapped (published: figure 6: native flat, remoted in proportion to the size)"
         }

@@ -1,6 +1,8 @@
 //! A remoted API beside the library that it stands for: one manager, and a process of its own for
 //! each environment of the remoted library.
 
+mod hosted;
+
 use super::{Where, progress};
 use crate::error::Doing;
 use crate::lab::{HOST_CLIENT, Manager, Plan};
@@ -45,8 +47,12 @@ fn libraries(at: &Where) -> Result<[PathBuf; 2]> {
     Ok([find("libgdma.so")?, find("libvfun_gdma.so")?])
 }
 
-/// A process that measures with both libraries.
-fn measured(program: &Path, job: &RemotingJob) -> Result<Vec<RemotingRow>> {
+/// A process that measures with both libraries, with these variables.
+fn measured(
+    program: &Path,
+    job: &RemotingJob,
+    variables: &[(&str, PathBuf)],
+) -> Result<Vec<RemotingRow>> {
     let text = serde_json::to_string(job).map_err(std::io::Error::from);
     let text = text.doing(|| "the job cannot be put in JSON".into())?;
     let socket = job.root.join("host.sock");
@@ -55,6 +61,7 @@ fn measured(program: &Path, job: &RemotingJob) -> Result<Vec<RemotingRow>> {
         .env("VFUN_ENDPOINT", format!("host:{}", socket.display()))
         .env("VFUN_CLIENT", HOST_CLIENT)
         .env("VFUN_WAIT", job.wait.as_str())
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .env_remove("GDMA_POOL_BYTES")
         .env_remove("GDMA_NODE")
         .stderr(Stdio::inherit())
@@ -79,6 +86,7 @@ fn waiting(program: &Path, job: &RemotingJob, repeats: u32) -> Result<Vec<Remoti
             rows.extend(measured(
                 program,
                 &RemotingJob { experiments, wait, turns, ..job.clone() },
+                &[],
             )?);
         }
     }
@@ -116,9 +124,14 @@ pub fn remoting(at: &Where, plan: &RemotingPlan) -> Result<RemotingReport> {
     manager.ask(&Ask::AddFunction { manifest: MANIFEST.into(), file: "function.toml".into() })?;
     let (program, _) = at.program_and_folder();
     let long_turns = plan.repeats as usize;
+    let hosted = match plan.experiments.contains(&RemotingExperiment::Pkcs11) {
+        true => hosted::host(&manager, remoted.with_file_name("libvfun_pkcs11.so"))?,
+        false => None,
+    };
     let job = RemotingJob {
         native,
         remoted,
+        pkcs11: hosted.as_ref().map(|h| h.modules.clone()),
         root: manager.root().to_owned(),
         experiments: plan.experiments.clone(),
         scale: plan.scale,
@@ -139,7 +152,8 @@ pub fn remoting(at: &Where, plan: &RemotingPlan) -> Result<RemotingReport> {
     let others: Vec<_> = plan.experiments.iter().copied().filter(|e| !is_waiting(e)).collect();
     if !others.is_empty() {
         let job = RemotingJob { experiments: others, ..job.clone() };
-        report.rows.extend(measured(&program, &job)?);
+        let variables = hosted.as_ref().map_or(&[][..], |h| &h.variables);
+        report.rows.extend(measured(&program, &job, variables)?);
     }
     if plan.experiments.iter().any(is_waiting) {
         report.rows.extend(waiting(&program, &job, plan.repeats)?);
