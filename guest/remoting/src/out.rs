@@ -105,11 +105,7 @@ pub type Pack<T> = unsafe fn(&mut Writer<'_>, &T) -> Result<(), Failure>;
 ///
 /// # Safety
 /// As [`list`], and what `pack` wants of each.
-pub unsafe fn packed_list<T>(
-    pointer: *const T,
-    len: u64,
-    pack: Pack<T>,
-) -> Result<Wiped, Failure> {
+pub unsafe fn packed_list<T>(pointer: *const T, len: u64, pack: Pack<T>) -> Result<Wiped, Failure> {
     // SAFETY: the caller promises it.
     let all = unsafe { list(pointer, len) }?;
     packed(|w| {
