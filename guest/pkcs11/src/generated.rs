@@ -12,7 +12,8 @@
     clippy::missing_safety_doc,
     clippy::too_many_arguments,
     clippy::unnecessary_cast,
-    clippy::useless_conversion
+    clippy::useless_conversion,
+    clippy::type_complexity
 )]
 use crate::hand;
 use std::ffi::c_void;
@@ -520,22 +521,28 @@ pub unsafe fn pack_CK_MECHANISM(w: &mut Writer<'_>, of: &CK_MECHANISM) -> Result
         return Err(Failure::Own(113));
     }
     match (of.mechanism, of.ulParameterLen) {
-        // SAFETY: the caller promises it.
-        (33, 1..=2048) => w.blob(unsafe { out::blob(of.pParameter.cast(), of.ulParameterLen) }?),
-        // SAFETY: the caller promises it.
-        (8458, 4..=4) => w.blob(unsafe { out::blob(of.pParameter.cast(), of.ulParameterLen) }?),
-        // SAFETY: the caller promises it.
+        (33, 1..=2048) => {
+            // SAFETY: the caller promises it.
+            w.blob(unsafe { out::blob(of.pParameter.cast(), of.ulParameterLen) }?);
+        }
+        (8458, 4..=4) => {
+            // SAFETY: the caller promises it.
+            w.blob(unsafe { out::blob(of.pParameter.cast(), of.ulParameterLen) }?);
+        }
         (
             290 | 293 | 307 | 309 | 310 | 311 | 546 | 594 | 599 | 610 | 626 | 4228 | 4235 | 8457,
             8..=8,
-        ) => w.blob(unsafe { out::blob(of.pParameter.cast(), of.ulParameterLen) }?),
-        // SAFETY: the caller promises it.
-        (4226 | 4229 | 4233 | 8452 | 8453 | 8454 | 8455, 16..=16) => {
-            w.blob(unsafe { out::blob(of.pParameter.cast(), of.ulParameterLen) }?)
+        ) => {
+            // SAFETY: the caller promises it.
+            w.blob(unsafe { out::blob(of.pParameter.cast(), of.ulParameterLen) }?);
         }
-        // SAFETY: the caller promises it.
+        (4226 | 4229 | 4233 | 8452 | 8453 | 8454 | 8455, 16..=16) => {
+            // SAFETY: the caller promises it.
+            w.blob(unsafe { out::blob(of.pParameter.cast(), of.ulParameterLen) }?);
+        }
         (13 | 14 | 67 | 68 | 69 | 71 | 4230, 24..=24) => {
-            w.blob(unsafe { out::blob(of.pParameter.cast(), of.ulParameterLen) }?)
+            // SAFETY: the caller promises it.
+            w.blob(unsafe { out::blob(of.pParameter.cast(), of.ulParameterLen) }?);
         }
         (4357, length) if length == size_of::<CK_AES_CBC_ENCRYPT_DATA_PARAMS>() as u64 => {
             w.u64(length);

@@ -105,11 +105,7 @@ pub type Pack<T> = unsafe fn(&mut Writer<'_>, &T) -> Result<(), Failure>;
 ///
 /// # Safety
 /// As [`list`], and what `pack` wants of each.
-pub unsafe fn packed_list<T>(
-    pointer: *const T,
-    len: u64,
-    pack: Pack<T>,
-) -> Result<Wiped, Failure> {
+pub unsafe fn packed_list<T>(pointer: *const T, len: u64, pack: Pack<T>) -> Result<Wiped, Failure> {
     // SAFETY: the caller promises it.
     let all = unsafe { list(pointer, len) }?;
     packed(|w| {
@@ -178,7 +174,10 @@ impl Item for u64 {
         count: usize,
         mut put: impl FnMut(usize, u64),
     ) -> Result<(), Failure> {
-        (0..count).try_for_each(|at| Ok(put(at, r.u64()?)))
+        for at in 0..count {
+            put(at, r.u64()?);
+        }
+        Ok(())
     }
 }
 

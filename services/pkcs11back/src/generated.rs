@@ -12,7 +12,8 @@
     clippy::missing_safety_doc,
     clippy::too_many_arguments,
     clippy::unnecessary_cast,
-    clippy::useless_conversion
+    clippy::useless_conversion,
+    clippy::type_complexity
 )]
 use crate::hand;
 use std::any::Any;

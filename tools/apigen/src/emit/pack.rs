@@ -75,7 +75,9 @@ fn by_tag(name: &str, tagged: &TaggedModel) -> String {
         let _ = match case {
             TagCase::Flat(least, most) => writeln!(
                 text,
-                "// SAFETY: the caller promises it.\n({tags}, {least}..={most}) => w.blob(unsafe {{ out::blob(of.{pointer}.cast(), of.{length}) }}?),"
+                "({tags}, {least}..={most}) => {{\n\
+                 // SAFETY: the caller promises it.\n\
+                 w.blob(unsafe {{ out::blob(of.{pointer}.cast(), of.{length}) }}?);\n}}"
             ),
             TagCase::Struct(inner) => writeln!(
                 text,
