@@ -658,7 +658,7 @@ fn a_folder_that_will_not_do_starts_no_service() {
         let functions = with_folders(dir.path(), keys);
         let stand = Stand::with(&["--functions", &functions, "--writes", writes.to_str().unwrap()]);
         let session = stand.connect("attacker");
-        let said = session.function("attack").err().expect("it is refused").to_string();
+        let said = session.function("attack").expect_err("it is refused").to_string();
         assert!(said.contains("writes: ") && said.contains(why), "{said}");
     }
     assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
