@@ -319,8 +319,8 @@ pub unsafe fn gdma_transfer_query(
     Ok(OK)
 }
 
-/// Frees a transfer. Of one that has ended the host cannot refuse it, so that nobody waits for its
-/// answer: it goes with the next call.
+/// Frees a transfer. The host cannot refuse to free one that has ended. So nobody waits for that
+/// answer: the call goes with the next one.
 pub unsafe fn gdma_transfer_release(transfer: *mut gdma_transfer) -> Result<i32, Failure> {
     let (object, link) = REMOTE.object(transfer.addr(), kinds::TRANSFER)?;
     if object.kept(ENDED) != 0 {

@@ -697,7 +697,7 @@ fn cannot_fill_CK_ATTRIBUTE(of: &CK_ATTRIBUTE) -> bool {
     is_refused_CK_ATTRIBUTE(of.type_)
 }
 
-/// Room that each of so many may ask for, bytes. A program may say that it has more, without end even.
+/// The most room that each of `count` places may ask for, in bytes. A program may say that it has more.
 fn room_for_CK_ATTRIBUTE(count: usize) -> u64 {
     (vfun_remoting_guest::limits::PLACES_BYTES / count.max(1)) as u64
 }
@@ -712,7 +712,7 @@ fn ask_CK_ATTRIBUTE(w: &mut Writer<'_>, all: &[CK_ATTRIBUTE]) {
     }
 }
 
-/// Reads the lengths, and the bytes of those that fitted.
+/// Reads each length, and the bytes of each value that fitted.
 ///
 /// # Safety
 /// Its pointers are null or point to as many bytes as its lengths say.

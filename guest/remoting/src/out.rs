@@ -205,7 +205,8 @@ impl<T: Item> Room<'_, T> {
         Ok(Room { to, len, most })
     }
 
-    /// How much room the host is told of.
+    /// The room that the guest names to the host, in items; [`NOWHERE`] if the program wants the
+    /// length alone.
     pub fn asked(&self) -> u64 {
         let room = self.to.as_ref().map(|to| (to.len() as u64).min(self.most));
         room.unwrap_or(NOWHERE)

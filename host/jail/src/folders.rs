@@ -5,6 +5,7 @@ use crate::constants::{WRITES_BYTES, WRITES_FILES};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, mkdirat, openat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, geteuid};
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -43,8 +44,9 @@ pub fn fill(text: &str, writes: &Path, client: &str) -> String {
     text.replace(WRITES, &writes.display().to_string()).replace(CLIENT, client)
 }
 
-/// Makes the folder `path` below `root`, if it is not there, for `user`, or for whoever
-/// runs this if there is none. No link is followed below `root`. An error is a sentence.
+/// Makes the folder `path` below `root`, if it is not there, and gives it to `user`. If there is no
+/// `user`, the folder belongs to the user of this process. No link is followed below `root`. An
+/// error is a sentence.
 pub fn make(root: &Path, path: &Path, user: Option<u32>) -> Result<(), String> {
     let plain = |p: &&Path| p.components().all(|c| matches!(c, Component::Normal(_)));
     let below = path.strip_prefix(root).ok().filter(plain);
@@ -131,7 +133,12 @@ pub fn measure(folders: &[PathBuf]) -> Result<(), String> {
         let (mut files, mut bytes) = (0u64, 0u64);
         let mut left = vec![folder.clone()];
         while let Some(dir) = left.pop() {
-            for entry in std::fs::read_dir(&dir).map_err(at)? {
+            let entries = match std::fs::read_dir(&dir) {
+                // The driver may remove a folder after it was listed.
+                Err(e) if e.kind() == ErrorKind::NotFound && dir != *folder => continue,
+                entries => entries.map_err(at)?,
+            };
+            for entry in entries {
                 let entry = entry.map_err(at)?;
                 // A file may go away while the driver works.
                 let Ok(meta) = entry.metadata() else { continue };

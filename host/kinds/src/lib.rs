@@ -138,8 +138,8 @@ pub fn reads(driver: &Driver) -> Vec<PathBuf> {
 /// The lists of system calls for a driver: one until it is loaded, a stricter one
 /// from then on; an empty one is none. `makes_code`: the manifest says that the driver
 /// makes machine code or loads libraries while it serves, so that the first list
-/// stays. `writes`: it names folders to write in. `devices`: those that it may open, and
-/// what it may ask of them.
+/// stays. `writes`: the manifest names folders in which the driver writes. `devices`: the devices
+/// that the driver may open, and what it may ask of them.
 pub fn lists(
     driver: &Driver,
     makes_code: bool,

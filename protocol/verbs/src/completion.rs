@@ -56,7 +56,7 @@ impl Completion {
         entry
     }
 
-    /// From an entry; `None` of one that makes no sense.
+    /// Decodes an entry; `None` if the entry is not a completion.
     #[inline]
     pub fn of(entry: &Entry<ENTRY_BYTES>) -> Option<Self> {
         let from = entry.payload();

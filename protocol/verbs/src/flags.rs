@@ -10,7 +10,7 @@ pub mod send {
     pub const SOLICITED: u8 = 4;
     /// Its data stand in the entry.
     pub const INLINE: u8 = 8;
-    /// Those that are known.
+    /// All bits that this version knows.
     pub const ALL: u8 = 15;
 }
 
@@ -22,7 +22,7 @@ pub mod access {
     pub const REMOTE_ATOMIC: u32 = 8;
     /// Any that a peer can use.
     pub const REMOTE: u32 = REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC;
-    /// Those that are offered.
+    /// All rights that this version offers.
     pub const ALL: u32 = LOCAL_WRITE | REMOTE;
 }
 

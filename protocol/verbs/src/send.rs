@@ -224,7 +224,7 @@ impl SendEntry {
         Operands { compare_add: get64(&self.tail, 16), swap: get64(&self.tail, 24) }
     }
 
-    /// Inline bytes; 0 of one that has none.
+    /// Number of inline bytes; 0 if the entry has none.
     #[inline]
     pub fn inline_bytes(&self) -> usize {
         if self.is_inline() { self.count.into() } else { 0 }

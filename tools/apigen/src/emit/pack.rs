@@ -109,14 +109,14 @@ fn fill(name: &str, of: &StructModel) -> String {
     };
     format!(
         "/// Whether this one cannot be filled by the host.\nfn cannot_fill_{name}(of: &{name}) -> bool {{\n{refused}\n}}\n\n\
-         /// Room that each of so many may ask for, bytes. A program may say that it has more, without end even.\n\
+         /// The most room that each of `count` places may ask for, in bytes. A program may say that it has more.\n\
          fn room_for_{name}(count: usize) -> u64 {{\n(vfun_remoting_guest::limits::PLACES_BYTES / count.max(1)) as u64\n}}\n\n\
          /// Asks for each: what it is, and how much room there is.\nfn ask_{name}(w: &mut Writer<'_>, all: &[{name}]) {{\n\
          let room = room_for_{name}(all.len());\n\
          w.length(all.iter().filter(|of| !cannot_fill_{name}(of)).count());\n\
          for of in all.iter().filter(|of| !cannot_fill_{name}(of)) {{\n{numbers}\
          w.u64(if of.{pointer}.is_null() {{ NOWHERE }} else {{ of.{length}.min(room) }});\n}}\n}}\n\n\
-         /// Reads the lengths, and the bytes of those that fitted.\n{SAFETY}unsafe fn fill_{name}(r: &mut Reader<'_>, all: &mut [{name}]) -> Result<(), Failure> {{\n\
+         /// Reads each length, and the bytes of each value that fitted.\n{SAFETY}unsafe fn fill_{name}(r: &mut Reader<'_>, all: &mut [{name}]) -> Result<(), Failure> {{\n\
          let most = room_for_{name}(all.len());\n\
          for of in all {{\n\
          if cannot_fill_{name}(of) {{ of.{length} = NOWHERE; continue; }}\n\
