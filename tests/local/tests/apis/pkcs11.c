@@ -193,6 +193,12 @@ static void attributes(void)
            all[0].ulValueLen, all[1].ulValueLen, all[2].ulValueLen, all[3].ulValueLen);
     SAY(f->C_GetAttributeValue(s, aes, tight, 2));
     printf("lengths %lx %lx\n", tight[0].ulValueLen, tight[1].ulValueLen);
+    /* A length of -1 is left by an object without the attribute: programs ask for the next one with it. */
+    all[0].ulValueLen = all[3].ulValueLen = (CK_ULONG)-1;
+    class = 99;
+    SAY(f->C_GetAttributeValue(s, aes, all, 4));
+    printf("class %lx label %.8s lengths %lx %lx %lx\n", class, label, all[0].ulValueLen, all[2].ulValueLen,
+           all[3].ulValueLen);
     SAY(f->C_GetAttributeValue(s, aes + 12345, all, 4));
     SAY(f->C_GetAttributeValue(s, 0, all, 4));
     SAY(f->C_GetAttributeValue(s, aes, NULL, 1));
