@@ -24,7 +24,7 @@ use vfun_remoting_guest::{
 /// This API in this process.
 pub static REMOTE: Remote = Remote::new(Description {
     name: "pkcs11",
-    fingerprint: 0xd05b6de0fd553884,
+    fingerprint: 0x880fd622534e181d,
     cell_bytes: 69632,
     depth: 16,
 });

@@ -2,7 +2,9 @@
 //! and each pointer; and calls that a guest's library never makes.
 
 use vfun_pkcs11back::{Pkcs11, Slots, model};
-use vfun_remoting::{AnswerHead, HEAD_BYTES, NOWHERE, Reader, Refusal, Writer, numbers};
+use vfun_remoting::{
+    AnswerHead, HEAD_BYTES, NOWHERE, Reader, Records, Refusal, Writer, numbers,
+};
 use vfun_remoting_host::Name;
 use vfun_remoting_host::fuzz::Fuzzer;
 use vfun_remoting_host::trial::{Heard, Trial};
@@ -11,6 +13,7 @@ use vfun_remoting_host::trial::{Heard, Trial};
 mod calls {
     pub const GET_SLOT_LIST: u16 = 20;
     pub const GET_SLOT_INFO: u16 = 21;
+    pub const WAIT: u16 = 23;
     pub const OPEN_SESSION: u16 = 29;
     pub const CLOSE_SESSION: u16 = 30;
     pub const CLOSE_ALL: u16 = 31;
@@ -313,4 +316,49 @@ fn a_connection_has_so_many_sessions() {
     (0..1024).for_each(|place| open(&mut trial, place));
     let more = made(&mut trial, calls::OPEN_SESSION, words(&[1, 4, name(2000)]));
     assert_eq!(more, Err(Refusal::Limit));
+}
+
+/// The slots of events that a program was told of, by its open calls.
+fn told(trial: &mut Trial<Pkcs11>) -> Vec<u64> {
+    let answers = trial.events();
+    let bodies = answers.iter().map(|answer| &answer.as_ref().expect("events")[HEAD_BYTES..]);
+    let slot = |record: Result<vfun_remoting::Record<'_>, Refusal>| {
+        let record = record.expect("well formed");
+        let mut body = Reader::new(record.body);
+        assert_eq!((record.call, body.u64()), (calls::WAIT, Ok(OK)));
+        body.u64().expect("a slot")
+    };
+    bodies.flat_map(|body| Records::new(body).map(slot).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn each_program_is_told_of_a_slot_s_event_and_no_thread_of_a_connection_waits() {
+    let _one = one();
+    let slots = || Slots::Named(vec!["2".into(), "3".into()]);
+    let (mut mine, mut others) = (trial(slots()), trial(slots()));
+    const NO_EVENT: u64 = 8;
+    let ask = |trial: &mut Trial<Pkcs11>, waits: u64| {
+        made(trial, calls::WAIT, words(&[waits])).expect("made")
+    };
+    assert_eq!(mine.make(numbers::EVENTS, |_| ()), Heard::Open);
+    assert_eq!((ask(&mut mine, 1), ask(&mut others, 0)), ((NO_EVENT, vec![]), (NO_EVENT, vec![])));
+    model::plug(1);
+    model::plug(2);
+    let began = std::time::Instant::now();
+    let heard = loop {
+        let heard = told(&mut mine);
+        if !heard.is_empty() {
+            break heard;
+        }
+        assert!(began.elapsed().as_secs() < 60, "nobody asks the module");
+        std::thread::yield_now();
+    };
+    assert_eq!(heard, [2], "and not the slot that is not the client's");
+    assert_eq!(ask(&mut mine, 0), (NO_EVENT, vec![]), "told once");
+    assert_eq!(ask(&mut others, 0), (OK, vec![2]), "another program's is its own");
+    assert_eq!(ask(&mut others, 0), (NO_EVENT, vec![]));
+    // One that happened before is answered at once, also where the program would wait.
+    model::plug(3);
+    assert_eq!(ask(&mut others, 1), (OK, vec![3]));
+    assert_eq!(made(&mut mine, calls::WAIT, words(&[2])), Err(Refusal::Malformed));
 }
