@@ -98,15 +98,18 @@ pub unsafe fn C_WaitForSlotEvent(
 /// Closes the sessions that this program has with a token.
 pub unsafe fn C_CloseAllSessions(slot: u64) -> Result<u64, Failure> {
     let link = REMOTE.begun()?;
-    let (returned, closed) = link.call(
+    let turn = REMOTE.objects.turn();
+    let (returned, closed, was_last) = link.call(
         calls::C_CLOSEALLSESSIONS,
         |w| w.u64(slot),
         |r| match r.u64()? {
-            OK => Ok((OK, r.names(SESSIONS_MAX)?)),
-            failed => Ok((failed, vec![])),
+            OK => Ok((OK, r.names(SESSIONS_MAX)?, r.bool()?)),
+            failed => Ok((failed, vec![], false)),
         },
     )?;
     closed.into_iter().for_each(|name| REMOTE.objects.forget_name(name, kinds::SESSION));
-    REMOTE.objects.forget_with_last(kinds::SESSION, kinds::OBJECT, link.number());
+    if was_last {
+        REMOTE.objects.forget_made_by(turn, kinds::OBJECT, link.number());
+    }
     Ok(returned)
 }

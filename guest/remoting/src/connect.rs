@@ -1,6 +1,7 @@
 //! How a front end finds its host.
 
 use crate::failure::Failure;
+use crate::say;
 use std::sync::Once;
 use vfun::{ConnectOptions, Error, Function, FunctionRequest, Session, WaitPolicy};
 
@@ -21,8 +22,6 @@ pub struct Description {
 const CLIENT: &str = "VFUN_CLIENT";
 /// The variable that says how calls wait: `hybrid` (the default), `spin` or `sleep`.
 const WAIT: &str = "VFUN_WAIT";
-/// If it is set, a front end says nothing on standard error.
-const QUIET: &str = "VFUN_QUIET";
 
 /// A name for this program among the apps of its client: its file's, in the alphabet of names.
 fn program() -> String {
@@ -80,11 +79,9 @@ fn channel(session: &Session, api: &Description, depth: u16) -> Result<Function,
 pub(crate) fn connect(api: &Description) -> Result<(Session, Function), Failure> {
     static SAID: Once = Once::new();
     try_connect(api).map_err(|error| {
-        SAID.call_once(|| {
-            if std::env::var_os(QUIET).is_none() {
-                eprintln!("VirtFun: no host offers '{}' to this program: {error}", api.name);
-                eprintln!("VirtFun: {} (VFUN_QUIET=1 hides this)", error.advice());
-            }
+        say::once(&SAID, || {
+            let what = format!("no host offers '{}' to this program: {error}", api.name);
+            vec![what, format!("{} (VFUN_QUIET=1 hides this)", error.advice())]
         });
         Failure::NoHost
     })

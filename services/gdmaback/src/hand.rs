@@ -117,6 +117,27 @@ pub fn gdma_exit(
     Ok(returned(status))
 }
 
+/// `gdma_abort`: transfers under way end, and nobody waits for them.
+pub fn gdma_abort(
+    state: &mut State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let name = args.name()?;
+    args.end()?;
+    let context = cx.objects.check_owned(name, kinds::CONTEXT)?;
+    // SAFETY: the context is alive, and gone from the table after this.
+    let status = unsafe { (native.gdma_abort)(with_exposed_provenance_mut(context)) };
+    reply.i32(status);
+    if status == OK {
+        cx.objects.remove(name);
+        state.pools.remove(&name);
+    }
+    Ok(returned(status))
+}
+
 /// `gdma_buffer_alloc`, and where the buffer lies in the pool.
 pub fn gdma_buffer_alloc(
     state: &mut State,

@@ -23,10 +23,13 @@ use vfun_remoting_host::{
 };
 
 /// Stands for the whole description: the guest's half must have the same.
-pub const FINGERPRINT: u64 = 0x880fd622534e181d;
+pub const FINGERPRINT: u64 = 0x6e1186540a22dcb4;
 
 /// What a function answers if it did what was asked.
 pub const OK: u64 = 0;
+
+/// What a function answers whose answer does not fit where it is to go.
+const SMALL: u64 = 336;
 
 /// Failures with which lengths count.
 const PARTIAL: [u64; 3] = [336, 17, 18];
@@ -773,7 +776,7 @@ fn C_GetMechanismList(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        mechanism_list.write(reply, returned == OK);
+        mechanism_list.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -909,6 +912,7 @@ fn C_OpenSession(
     let session_name = args.name()?;
     cx.objects.check_free(session_name)?;
     cx.objects.check_most(kinds::SESSION, 1024)?;
+    cx.objects.check_client_most(kinds::SESSION, 4096)?;
     args.end()?;
     if !hand::may_use_slot(state, native, slotID) {
         reply.u64(3);
@@ -931,6 +935,7 @@ fn C_OpenSession(
     }
     let parent = Name::NONE;
     cx.objects.insert(session_name, kinds::SESSION, session as usize, parent);
+
     Ok(Returned::Fine)
 }
 
@@ -951,7 +956,7 @@ fn C_CloseSession(
         return Ok(Returned::Failure(returned as u32));
     }
     cx.objects.remove(session_name);
-    cx.objects.remove_with_last(kinds::SESSION, kinds::OBJECT);
+    reply.bool(cx.objects.remove_with_last(kinds::SESSION, kinds::OBJECT));
     Ok(Returned::Fine)
 }
 
@@ -998,7 +1003,7 @@ fn C_GetOperationState(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        operation_state.write(reply, returned == OK);
+        operation_state.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1122,8 +1127,11 @@ fn C_CreateObject(
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
     }
-    let parent = Name::NONE;
+    let parent =
+        if hand::is_of_token(state, native, session, object) { Name::NONE } else { session_name };
     cx.objects.insert(object_name, kinds::OBJECT, object as usize, parent);
+    reply.bool(parent.is_none());
+
     Ok(Returned::Fine)
 }
 
@@ -1158,8 +1166,14 @@ fn C_CopyObject(
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
     }
-    let parent = Name::NONE;
+    let parent = if hand::is_of_token(state, native, session, new_object) {
+        Name::NONE
+    } else {
+        session_name
+    };
     cx.objects.insert(new_object_name, kinds::OBJECT, new_object as usize, parent);
+    reply.bool(parent.is_none());
+
     Ok(Returned::Fine)
 }
 
@@ -1332,7 +1346,7 @@ fn C_FindObjects(
         let none = object.is_empty();
         object.retain(|found| {
             cx.objects.is_known(kinds::OBJECT, *found as usize)
-                || hand::may_see(state, native, session, *found)
+                || hand::is_of_token(state, native, session, *found)
         });
         object_shown.append(&mut object);
         if returned != OK || none || object_shown.len() == object_names.len() {
@@ -1417,7 +1431,7 @@ fn C_Encrypt(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        encrypted_data.write(reply, returned == OK);
+        encrypted_data.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1435,7 +1449,10 @@ fn C_EncryptUpdate(
     let session_name = args.name()?;
     let session = cx.objects.find(session_name, kinds::SESSION).unwrap_or(0) as u64;
     let part = args.blob()?;
+    let part_instead = args.u64()?;
     let mut encrypted_part = Room::<u8>::asked(args.u64()?, ROOM)?;
+    let mut part_zeros = vec![];
+    let part = room::instead(part, part_instead, &mut part_zeros, &encrypted_part)?;
     args.end_padded()?;
     // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
     let returned = unsafe {
@@ -1449,7 +1466,7 @@ fn C_EncryptUpdate(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        encrypted_part.write(reply, returned == OK);
+        encrypted_part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1478,7 +1495,7 @@ fn C_EncryptFinal(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        last_encrypted_part.write(reply, returned == OK);
+        last_encrypted_part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1534,7 +1551,7 @@ fn C_Decrypt(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        data.write(reply, returned == OK);
+        data.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1552,7 +1569,11 @@ fn C_DecryptUpdate(
     let session_name = args.name()?;
     let session = cx.objects.find(session_name, kinds::SESSION).unwrap_or(0) as u64;
     let encrypted_part = args.blob()?;
+    let encrypted_part_instead = args.u64()?;
     let mut part = Room::<u8>::asked(args.u64()?, ROOM)?;
+    let mut encrypted_part_zeros = vec![];
+    let encrypted_part =
+        room::instead(encrypted_part, encrypted_part_instead, &mut encrypted_part_zeros, &part)?;
     args.end_padded()?;
     // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
     let returned = unsafe {
@@ -1566,7 +1587,7 @@ fn C_DecryptUpdate(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        part.write(reply, returned == OK);
+        part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1595,7 +1616,7 @@ fn C_DecryptFinal(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        last_part.write(reply, returned == OK);
+        last_part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1648,7 +1669,7 @@ fn C_Digest(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        digest.write(reply, returned == OK);
+        digest.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1724,7 +1745,7 @@ fn C_DigestFinal(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        digest.write(reply, returned == OK);
+        digest.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1779,7 +1800,7 @@ fn C_Sign(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        signature.write(reply, returned == OK);
+        signature.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1834,7 +1855,7 @@ fn C_SignFinal(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        signature.write(reply, returned == OK);
+        signature.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1890,7 +1911,7 @@ fn C_SignRecover(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        signature.write(reply, returned == OK);
+        signature.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -2050,7 +2071,7 @@ fn C_VerifyRecover(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        data.write(reply, returned == OK);
+        data.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -2068,7 +2089,10 @@ fn C_DigestEncryptUpdate(
     let session_name = args.name()?;
     let session = cx.objects.find(session_name, kinds::SESSION).unwrap_or(0) as u64;
     let part = args.blob()?;
+    let part_instead = args.u64()?;
     let mut encrypted_part = Room::<u8>::asked(args.u64()?, ROOM)?;
+    let mut part_zeros = vec![];
+    let part = room::instead(part, part_instead, &mut part_zeros, &encrypted_part)?;
     args.end_padded()?;
     // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
     let returned = unsafe {
@@ -2082,7 +2106,7 @@ fn C_DigestEncryptUpdate(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        encrypted_part.write(reply, returned == OK);
+        encrypted_part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -2100,7 +2124,11 @@ fn C_DecryptDigestUpdate(
     let session_name = args.name()?;
     let session = cx.objects.find(session_name, kinds::SESSION).unwrap_or(0) as u64;
     let encrypted_part = args.blob()?;
+    let encrypted_part_instead = args.u64()?;
     let mut part = Room::<u8>::asked(args.u64()?, ROOM)?;
+    let mut encrypted_part_zeros = vec![];
+    let encrypted_part =
+        room::instead(encrypted_part, encrypted_part_instead, &mut encrypted_part_zeros, &part)?;
     args.end_padded()?;
     // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
     let returned = unsafe {
@@ -2114,7 +2142,7 @@ fn C_DecryptDigestUpdate(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        part.write(reply, returned == OK);
+        part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -2132,7 +2160,10 @@ fn C_SignEncryptUpdate(
     let session_name = args.name()?;
     let session = cx.objects.find(session_name, kinds::SESSION).unwrap_or(0) as u64;
     let part = args.blob()?;
+    let part_instead = args.u64()?;
     let mut encrypted_part = Room::<u8>::asked(args.u64()?, ROOM)?;
+    let mut part_zeros = vec![];
+    let part = room::instead(part, part_instead, &mut part_zeros, &encrypted_part)?;
     args.end_padded()?;
     // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
     let returned = unsafe {
@@ -2146,7 +2177,7 @@ fn C_SignEncryptUpdate(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        encrypted_part.write(reply, returned == OK);
+        encrypted_part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -2164,7 +2195,11 @@ fn C_DecryptVerifyUpdate(
     let session_name = args.name()?;
     let session = cx.objects.find(session_name, kinds::SESSION).unwrap_or(0) as u64;
     let encrypted_part = args.blob()?;
+    let encrypted_part_instead = args.u64()?;
     let mut part = Room::<u8>::asked(args.u64()?, ROOM)?;
+    let mut encrypted_part_zeros = vec![];
+    let encrypted_part =
+        room::instead(encrypted_part, encrypted_part_instead, &mut encrypted_part_zeros, &part)?;
     args.end_padded()?;
     // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
     let returned = unsafe {
@@ -2178,7 +2213,7 @@ fn C_DecryptVerifyUpdate(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        part.write(reply, returned == OK);
+        part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -2216,8 +2251,11 @@ fn C_GenerateKey(
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
     }
-    let parent = Name::NONE;
+    let parent =
+        if hand::is_of_token(state, native, session, key) { Name::NONE } else { session_name };
     cx.objects.insert(key_name, kinds::OBJECT, key as usize, parent);
+    reply.bool(parent.is_none());
+
     Ok(Returned::Fine)
 }
 
@@ -2260,10 +2298,22 @@ fn C_GenerateKeyPair(
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
     }
-    let parent = Name::NONE;
+    let parent = if hand::is_of_token(state, native, session, public_key) {
+        Name::NONE
+    } else {
+        session_name
+    };
     cx.objects.insert(public_key_name, kinds::OBJECT, public_key as usize, parent);
-    let parent = Name::NONE;
+    reply.bool(parent.is_none());
+
+    let parent = if hand::is_of_token(state, native, session, private_key) {
+        Name::NONE
+    } else {
+        session_name
+    };
     cx.objects.insert(private_key_name, kinds::OBJECT, private_key as usize, parent);
+    reply.bool(parent.is_none());
+
     Ok(Returned::Fine)
 }
 
@@ -2296,7 +2346,7 @@ fn C_WrapKey(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        wrapped_key.write(reply, returned == OK);
+        wrapped_key.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -2340,8 +2390,11 @@ fn C_UnwrapKey(
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
     }
-    let parent = Name::NONE;
+    let parent =
+        if hand::is_of_token(state, native, session, key) { Name::NONE } else { session_name };
     cx.objects.insert(key_name, kinds::OBJECT, key as usize, parent);
+    reply.bool(parent.is_none());
+
     Ok(Returned::Fine)
 }
 
@@ -2378,8 +2431,11 @@ fn C_DeriveKey(
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
     }
-    let parent = Name::NONE;
+    let parent =
+        if hand::is_of_token(state, native, session, key) { Name::NONE } else { session_name };
     cx.objects.insert(key_name, kinds::OBJECT, key as usize, parent);
+    reply.bool(parent.is_none());
+
     Ok(Returned::Fine)
 }
 

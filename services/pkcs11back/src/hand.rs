@@ -34,9 +34,9 @@ pub fn may_use_slot(state: &State, native: &Native, slot: u64) -> bool {
     state.slots.may_use(native, slot)
 }
 
-/// Whether a program may see an object that it did not make: one of the token. For the module all
-/// programs of a client are one, and it finds the objects of all their sessions.
-pub fn may_see(_: &State, native: &Native, session: u64, object: u64) -> bool {
+/// Whether an object is of the token, and not of a session. For the module all programs of a client are
+/// one, and it finds the objects of all their sessions: a program sees its own, and the token's.
+pub fn is_of_token(_: &State, native: &Native, session: u64, object: u64) -> bool {
     let mut token = 0u8;
     let mut asked = CK_ATTRIBUTE {
         type_: CKA_TOKEN,
@@ -187,6 +187,6 @@ pub fn C_CloseAllSessions(
         cx.objects.remove(name);
         reply.name(name);
     }
-    cx.objects.remove_with_last(kinds::SESSION, kinds::OBJECT);
+    reply.bool(cx.objects.remove_with_last(kinds::SESSION, kinds::OBJECT));
     Ok(Returned::Fine)
 }

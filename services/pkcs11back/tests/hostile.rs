@@ -6,8 +6,10 @@ use vfun_remoting::{
     AnswerHead, HEAD_BYTES, NOWHERE, Reader, Records, Refusal, Writer, numbers,
 };
 use vfun_remoting_host::Name;
-use vfun_remoting_host::fuzz::Fuzzer;
+use vfun_remoting_host::fuzz::{Dice, Fuzzer, Tally};
 use vfun_remoting_host::trial::{Heard, Trial};
+
+mod shapes;
 
 /// Numbers of calls (tools/apigen/apis/pkcs11/numbers.toml).
 mod calls {
@@ -17,24 +19,17 @@ mod calls {
     pub const OPEN_SESSION: u16 = 29;
     pub const CLOSE_SESSION: u16 = 30;
     pub const CLOSE_ALL: u16 = 31;
-    pub const LOGIN: u16 = 35;
     pub const CREATE: u16 = 37;
     pub const GET_ATTRIBUTE: u16 = 41;
     pub const FIND_INIT: u16 = 43;
     pub const FIND: u16 = 44;
     pub const ENCRYPT_INIT: u16 = 46;
-    pub const LAST: u16 = 83;
 }
 
 /// Calls of each run; `VFUN_FUZZ_CALLS` says another number.
 const CALLS: u64 = 20_000;
 const CELL: usize = 69632;
 const OK: u64 = 0;
-/// Random calls before the first sessions and objects are made again.
-const ROUND: u64 = 50;
-/// How many of each.
-const LIVE: usize = 8;
-
 /// Tests of one model at a time: it counts sessions.
 static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
@@ -57,71 +52,17 @@ fn padded(words: &[u64]) -> Vec<u64> {
     all
 }
 
-/// Shows one right call of each kind of function.
-fn teach(fuzzer: &mut Fuzzer, s: u64, o: u64) {
-    let new = name(20);
-    let mut teach = |calls: &[u16], words: &[u64]| {
-        calls.iter().for_each(|call| fuzzer.teach(*call, words));
-    };
-    let secret = padded;
-    teach(&[calls::OPEN_SESSION], &[1, 4, s]);
-    teach(&[calls::LOGIN], &secret(&[s, 1, 4, 0x3433_3231]));
-    teach(&[calls::CREATE], &secret(&[s, 1, 0, 8, 3, o]));
-    teach(&[calls::GET_ATTRIBUTE], &secret(&[s, o, 2, 0, 64, 3, NOWHERE]));
-    teach(&[calls::FIND_INIT], &[s, NOWHERE]);
-    teach(&[calls::FIND], &[s, 2, name(22), name(23)]);
-    teach(&[calls::ENCRYPT_INIT], &[s, 0x1087, 48, 4, 7, 96, NOWHERE, 128, o]);
-    // Those of a session alone, those with an object.
-    teach(&[32, 36, 45], &[s]);
-    teach(&[40, 57], &[s, o]);
-    teach(&[42], &secret(&[s, o, 1, 0, 8, 3]));
-    teach(&[38], &secret(&[s, o, NOWHERE, new]));
-    // What begins, what turns bytes into others, what takes and what gives bytes.
-    teach(&[50, 59, 63, 65, 69], &[s, 0x1082, 16, 1, 2, o]);
-    teach(&[54], &[s, 0x250, NOWHERE]);
-    teach(&[47, 48, 51, 52, 55, 60, 64, 70, 71, 72, 73, 74], &secret(&[s, 8, 7, 64]));
-    teach(&[27, 56, 61, 67, 80], &secret(&[s, 8, 7]));
-    teach(&[68], &[s, 8, 7]);
-    teach(&[28, 66], &secret(&[s, 8, 7, 8, 7]));
-    teach(&[33, 49, 53], &secret(&[s, 64]));
-    teach(&[58, 62], &[s, 64]);
-    teach(&[34], &secret(&[s, 8, 7, o, o]));
-    teach(&[81], &secret(&[s, 16]));
-    // Keys.
-    teach(&[75], &[s, 0x1080, NOWHERE, NOWHERE, new]);
-    teach(&[76], &[s, 0, NOWHERE, NOWHERE, 1, 0, 8, 3, new, name(21)]);
-    teach(&[77], &secret(&[s, 0x2109, NOWHERE, o, o, 64]));
-    teach(&[78], &secret(&[s, 0x2109, NOWHERE, o, 8, 7, NOWHERE, new]));
-    teach(&[79], &secret(&[s, 0x1050, 40, 1, NOWHERE, 8, 7, o, NOWHERE, new]));
-}
-
-fn run(seed: u64, calls: u64) {
+fn run(seed: u64, calls: u64) -> Tally {
     let mut trial = trial(Slots::All);
-    // All of them, those that begin often, few that end all, and some of the core.
-    let open = calls::OPEN_SESSION;
-    let often = [open, calls::CREATE, open, calls::FIND, open, calls::GET_ATTRIBUTE];
-    let all = (16..=calls::LAST + 2).chain(often.into_iter().cycle().take(72));
-    let numbers: Vec<u16> = all.chain([numbers::END, numbers::EVENTS, 14]).collect();
-    let (session, object) = (name(0), name(1));
-    // The first session and the first object are met often.
-    let names = [session, session, session, object, object];
-    let likes = [NOWHERE, 1, 9, 0x1087, 0x1082, 0x1050, 48, 40];
-    let mut fuzzer = Fuzzer::new(seed, &numbers, &[&names[..], &likes].concat());
-    teach(&mut fuzzer, session, object);
-    let (before, mut made) = (model::deep_calls(), 0);
-    for _ in 0..calls / ROUND {
-        // Whatever was closed meanwhile is there again.
-        for place in 0..LIVE {
-            let _ = trial.make(calls::OPEN_SESSION, words(&[1, 4, name(place)]));
-            let create = padded(&[name(place), 0, name(LIVE + place)]);
-            let _ = trial.make(calls::CREATE, words(&create));
-        }
-        made += fuzzer.run(&mut trial, ROUND).made;
-    }
+    let mut fuzzer = Fuzzer::new(Dice::new(seed), shapes::API, &[]);
+    let before = model::deep_calls();
+    let tally = fuzzer.run(&mut trial, calls);
     let deep = model::deep_calls() - before;
     drop(trial);
-    assert!(deep * 10 > calls, "of {calls} calls {made} were made, {deep} with a session");
-    eprintln!("seed {seed}: of {calls} calls {made} were made, {deep} with a session");
+    let reached = tally.reached();
+    assert!(deep * 10 > calls, "of {calls} calls {reached} were made, {deep} with a session");
+    eprintln!("seed {seed}: of {calls} calls {reached} were made, {deep} with a session");
+    tally
 }
 
 #[test]
@@ -129,9 +70,11 @@ fn no_call_of_a_guest_reaches_a_handle_or_a_pointer_that_is_not_there() {
     let _one = one();
     let calls = std::env::var("VFUN_FUZZ_CALLS").ok().and_then(|n| n.parse().ok());
     let seeds = 8;
+    let mut tally = Tally::default();
     for seed in 1..=seeds {
-        run(seed, calls.unwrap_or(CALLS) / seeds);
+        tally = tally.and(run(seed, calls.unwrap_or(CALLS) / seeds));
     }
+    assert_eq!(tally.never_made(&shapes::API), [""; 0], "{tally:?}");
     assert_eq!(model::sessions(), 0, "what a guest left behind is closed with its connection");
 }
 

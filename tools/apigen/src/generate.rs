@@ -63,6 +63,7 @@ pub fn generate(folder: &Path) -> Result<Vec<Made>, GenerateError> {
     Ok(vec![
         Made { path: model.output.guest.clone(), text: format(&emit::guest(&model))? },
         Made { path: model.output.host.clone(), text: format(&emit::host(&model))? },
+        Made { path: model.output.shapes.clone(), text: format(&emit::shapes(&model))? },
         Made { path: model.output.table.clone(), text: emit::table(&model) },
     ])
 }

@@ -1,14 +1,15 @@
 //! Brings facts and annotations together. Every function and every parameter is covered, or
 //! this fails and names what is not.
 
+mod kinds;
 mod roles;
 mod structs;
+mod wire;
 
 use crate::annotations::{Annotations, ByHand, FunctionNotes, How, ObjectKind};
 use crate::facts::{CFunction, CType, Facts};
-use crate::model::{Does, FunctionModel, KindModel, Model, Parameter, Role, StatusModel};
+use crate::model::{Does, FunctionModel, Model, Parameter, Role, StatusModel};
 use crate::numbers::Numbers;
-use std::collections::BTreeMap;
 use vfun_signature::Scalar;
 
 /// Makes the model, or says what is missing: one sentence for each thing.
@@ -28,6 +29,10 @@ pub fn resolve(
     let functions = resolver.functions(numbers, &mut wrong);
     let kinds = resolver.kinds(&mut wrong);
     let status = resolver.status(&mut wrong);
+    wire::ends(&functions, &mut wrong);
+    if notes.status.small.is_none() && functions.iter().any(|f| f.turned().is_some()) {
+        wrong.push("status.small: what does a function say whose answer does not fit?".into());
+    }
     let structs = resolver.structs(&functions, &mut wrong);
     resolver.begin(&mut wrong);
     let (Some(status), true) = (status, wrong.is_empty()) else { return Err(wrong) };
@@ -37,6 +42,7 @@ pub fn resolve(
         source: notes.source,
         cell_bytes: notes.cell_bytes,
         depth: notes.depth,
+        versions: !notes.versions.is_empty(),
         begins: notes.begin.is_some(),
         table: notes.table,
         output: notes.output,
@@ -98,7 +104,9 @@ impl Resolver<'_> {
                 "function.{name}: what it frees is gone here, whether it succeeds or not: it waits"
             ));
         }
+        self.check_since(name, notes, &mut wrong);
         let parameters = self.parameters(function, notes, &mut wrong);
+        let wire = self.wire(name, notes, &mut wrong);
         let does = match &notes.refuse {
             Some(why) => Does::Refuse(why.clone()),
             None => {
@@ -125,11 +133,25 @@ impl Resolver<'_> {
             native: asked || notes.native,
             secret: notes.secret,
             split: notes.split,
+            ends: notes.ends.clone(),
+            since: notes.since.clone(),
+            wire,
             audit: notes.audit,
             limit,
             answer,
             parameters,
         })
+    }
+
+    /// Whether a function says in which version of the API it appeared, if this has any.
+    fn check_since(&self, name: &str, notes: &FunctionNotes, wrong: &mut Vec<String>) {
+        let versions = &self.notes.versions;
+        match &notes.since {
+            None if versions.is_empty() => {}
+            None => wrong.push(format!("function.{name}: since which version of the API is it there?")),
+            Some(since) if versions.contains(since) => {}
+            Some(since) => wrong.push(format!("function.{name}: the API has no version {since}")),
+        }
     }
 
     fn parameters(
@@ -235,54 +257,6 @@ impl Resolver<'_> {
         }
     }
 
-    fn kinds(&self, wrong: &mut Vec<String>) -> Vec<KindModel> {
-        let mut numbers = BTreeMap::new();
-        for (name, kind) in &self.notes.object {
-            if kind.number == 0 {
-                wrong.push(format!("object.{name}: numbers begin with 1"));
-            }
-            if let Some(other) = numbers.insert(kind.number, name) {
-                wrong.push(format!("object.{name}: {other} has its number"));
-            }
-            let others = [&kind.parent, &kind.with].into_iter().flatten();
-            for other in others.filter(|other| !self.notes.object.contains_key(*other)) {
-                wrong.push(format!("object.{name}: there is no object {other}"));
-            }
-            if kind.pointer.is_some() == kind.handle.is_some() {
-                wrong.push(format!("object.{name}: say its pointer or its handle"));
-            }
-            if kind.handle.is_some() && (self.notes.begin.is_none() || kind.parent.is_some()) {
-                wrong.push(format!(
-                    "object.{name}: numbers that stand for objects need `begin`, and have no parents"
-                ));
-            }
-        }
-        for name in self.notes.object.keys().filter(|name| self.is_above_itself(name)) {
-            wrong.push(format!(
-                "object.{name}: its parents end in a circle, so that a program could nest without end"
-            ));
-        }
-        let kind = |(name, kind): (&String, &ObjectKind)| KindModel {
-            name: name.clone(),
-            number: kind.number,
-            pointer: kind.pointer.clone(),
-            parent: kind.parent.clone(),
-            with: kind.with.clone(),
-            end: kind.end.clone(),
-            free_found: kind.free_found,
-            most: kind.most,
-            shown: kind.shown.clone(),
-        };
-        self.notes.object.iter().map(kind).collect()
-    }
-
-    /// Whether a kind of objects is among its own parents.
-    fn is_above_itself(&self, name: &str) -> bool {
-        let parent = |name: &str| self.notes.object.get(name)?.parent.as_deref();
-        let above = std::iter::successors(parent(name), |above| parent(above));
-        above.take(self.notes.object.len()).any(|above| above == name)
-    }
-
     fn status(&self, wrong: &mut Vec<String>) -> Option<StatusModel> {
         let s = &self.notes.status;
         let scalar = s.ty.parse::<CType>().ok().and_then(|ty| self.scalar(&ty));
@@ -305,7 +279,8 @@ impl Resolver<'_> {
         ];
         let failures = failures.map(|(variant, key, text)| (variant, value(key, text))).to_vec();
         let partial = s.partial.iter().map(|text| value("partial", text)).collect();
-        Some(StatusModel { scalar: scalar?, ok, failures, partial })
+        let small = s.small.as_ref().map(|text| value("small", text));
+        Some(StatusModel { scalar: scalar?, ok, failures, partial, small })
     }
 
     /// A type without typedefs.

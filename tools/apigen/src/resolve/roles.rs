@@ -39,8 +39,12 @@ pub(super) fn go_together(parameters: &[Parameter], notes: &FunctionNotes) -> Re
         return Err("a place with a length is the only answer of its function".into());
     }
     let bytes = |p: &&Parameter| matches!(p.role, Role::InBytes { length: Length::Said(_) });
-    if notes.split && (count(&bytes) != 1 || count(&lengths) + count(&whole) != 0) {
-        return Err("a call is split by its only bytes, and answers nothing".into());
+    let turned = |p: &&Parameter| matches!(p.role, Role::OutBytes { .. });
+    let filled = |p: &&Parameter| matches!(p.role, Role::OutExact { .. });
+    let into = count(&bytes) == 1 && count(&lengths) == count(&turned) && count(&whole) == 0;
+    let out = count(&bytes) + count(&lengths) == 0 && count(&filled) * count(&whole) == 1;
+    if notes.split && !into && !out {
+        return Err("a call is split by its only bytes: those that it takes, or those that it answers".into());
     }
     Ok(())
 }
