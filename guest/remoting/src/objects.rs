@@ -302,7 +302,8 @@ impl Objects {
             place.parent.store(0, Ordering::Relaxed);
             let children = &self.places()[parent as usize].children;
             // Its parent's place may have another object by now, which has not counted it.
-            let _ = children.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |n| n.checked_sub(1));
+            let _ =
+                children.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |n| n.checked_sub(1));
         }
         place.used.store(place.used.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         true
@@ -489,7 +490,8 @@ mod tests {
         let others = all.make(B, 2, None).unwrap().keep();
         // The last one is closed on the host; before this process knows it, other threads go on.
         let turn = all.turn();
-        let (session, later) = (all.make(A, 1, None).unwrap().keep(), all.make(B, 1, None).unwrap());
+        let (session, later) =
+            (all.make(A, 1, None).unwrap().keep(), all.make(B, 1, None).unwrap());
         let (later, being_made) = (later.keep(), all.make(B, 1, None).unwrap());
         all.forget_made_by(turn, B, 1);
         assert!(all.find(before.pointer(), B).is_err());

@@ -2,8 +2,8 @@
 
 use gdma::edge::PoolMemory;
 use gdma::engine::{Descriptor, Engine, FAULT_MOVES, FAULT_PORT, global};
-use gdma::registers::IRQ_ENABLE;
 use gdma::limits::BUFFERS;
+use gdma::registers::IRQ_ENABLE;
 use gdma::{BUSY, Context, End, GdmaError, OK, Options};
 use proptest::prelude::*;
 use std::sync::mpsc;
@@ -75,7 +75,10 @@ fn what_is_aborted_moves_nothing_more_and_all_transfers_end() {
     let before: Vec<_> = all.iter().map(|id| context.query(*id)).collect();
     assert_eq!(all.iter().map(|id| context.query(*id)).collect::<Vec<_>>(), before);
     assert_eq!(context.start(to, from, 1, None), Err(GdmaError::Lost));
-    assert_eq!((context.abort(), context.close()), (Err(GdmaError::Argument), Err(GdmaError::Argument)));
+    assert_eq!(
+        (context.abort(), context.close()),
+        (Err(GdmaError::Argument), Err(GdmaError::Argument))
+    );
 }
 
 #[test]

@@ -2,9 +2,7 @@
 //! and each pointer; and calls that a guest's library never makes.
 
 use vfun_pkcs11back::{Pkcs11, Slots, model};
-use vfun_remoting::{
-    AnswerHead, HEAD_BYTES, NOWHERE, Reader, Records, Refusal, Writer, numbers,
-};
+use vfun_remoting::{AnswerHead, HEAD_BYTES, NOWHERE, Reader, Records, Refusal, Writer, numbers};
 use vfun_remoting_host::Name;
 use vfun_remoting_host::fuzz::{Dice, Fuzzer, Tally};
 use vfun_remoting_host::trial::{Heard, Trial};
@@ -30,6 +28,9 @@ mod calls {
 const CALLS: u64 = 20_000;
 const CELL: usize = 69632;
 const OK: u64 = 0;
+/// Truth values in answers: an object is of the token; a session was the last one.
+const NO: u64 = 0;
+const YES: u64 = 1;
 /// Tests of one model at a time: it counts sessions.
 static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
@@ -132,7 +133,7 @@ fn a_template_in_a_template_never_reaches_the_module() {
     for (tag, expected) in [
         (0x4000_0211, Err(Refusal::Argument)),
         (0x8000_0001, Err(Refusal::Argument)),
-        (0x4000_0600, Ok((OK, vec![]))),
+        (0x4000_0600, Ok((OK, vec![NO]))),
     ] {
         let create = padded(&[name(0), 1, tag, 8, 0x7FFF_0000_0000, name(1)]);
         assert_eq!(made(&mut trial, calls::CREATE, words(&create)), expected, "{tag:#x}");
@@ -239,14 +240,14 @@ fn a_program_closes_its_own_sessions_only() {
     open(&mut others, 0);
     assert_eq!(model::sessions(), 3);
     // The model says that each session is with slot 1.
-    assert_eq!(made(&mut mine, calls::CLOSE_ALL, words(&[2])), Ok((OK, vec![0])));
+    assert_eq!(made(&mut mine, calls::CLOSE_ALL, words(&[2])), Ok((OK, vec![0, NO])));
     let closed = made(&mut mine, calls::CLOSE_ALL, words(&[1]));
-    assert_eq!(closed, Ok((OK, vec![2, name(0), name(1)])));
+    assert_eq!(closed, Ok((OK, vec![2, name(0), name(1), YES])), "the last ones");
     assert_eq!(model::sessions(), 1);
     const NO_SESSION: u64 = 0xB3;
     let close = |trial: &mut Trial<Pkcs11>| made(trial, calls::CLOSE_SESSION, words(&[name(0)]));
     assert_eq!(close(&mut mine), Ok((NO_SESSION, vec![])), "another's session of this name");
-    assert_eq!(close(&mut others), Ok((OK, vec![])));
+    assert_eq!(close(&mut others), Ok((OK, vec![YES])), "its last one");
     open(&mut mine, 0);
     let Heard::Answer(_) = mine.make(numbers::END, |_| ()) else { panic!("answered") };
     assert_eq!(model::sessions(), 0, "the end of a program");

@@ -3,8 +3,8 @@
 
 use crate::attached::Memory;
 use crate::backend::Backend;
-use crate::remoted::Remoted;
 use crate::objects::Kind;
+use crate::remoted::Remoted;
 use vfun_remoting::{AnswerHead, CallHead, HEAD_BYTES, Name, Reader, Writer, numbers};
 use vfun_sdk::{Args, Driver, DriverError, HeldCall, OpenCalls, Out};
 

@@ -148,7 +148,9 @@ impl Resolver<'_> {
         let versions = &self.notes.versions;
         match &notes.since {
             None if versions.is_empty() => {}
-            None => wrong.push(format!("function.{name}: since which version of the API is it there?")),
+            None => {
+                wrong.push(format!("function.{name}: since which version of the API is it there?"))
+            }
             Some(since) if versions.contains(since) => {}
             Some(since) => wrong.push(format!("function.{name}: the API has no version {since}")),
         }

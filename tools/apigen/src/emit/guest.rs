@@ -43,7 +43,8 @@ pub static REMOTE: Remote = Remote::new(Description {{
     text.push_str(&shared::types(model));
     text.push_str(&status(model));
     text.push_str(&pack::structs(model));
-    let ending = |f: &&FunctionModel| model.functions.iter().any(|o| o.ends.as_ref() == Some(&f.name));
+    let ending =
+        |f: &&FunctionModel| model.functions.iter().any(|o| o.ends.as_ref() == Some(&f.name));
     for function in model.functions.iter().filter(ending) {
         text.push_str(&end_by(function));
     }
@@ -304,7 +305,8 @@ fn reads(model: &Model, function: &FunctionModel) -> Vec<(String, String)> {
         _ => None,
     };
     let last = |name: &str| {
-        let ends_others = model.kinds.iter().any(|k| k.with.as_deref() == Some(freed_kind(function)));
+        let ends_others =
+            model.kinds.iter().any(|k| k.with.as_deref() == Some(freed_kind(function)));
         ends_others.then(|| (format!("{name}_was_last"), "r.bool()?".into()))
     };
     let all = function.parameters.iter().filter_map(read);
@@ -483,7 +485,8 @@ fn call_in_parts(model: &Model, function: &FunctionModel) -> String {
             ))
         ),
         (None, None) => {
-            let bytes = |p: &&Parameter| matches!(p.role, Role::InBytes { length: Length::Said(_) });
+            let bytes =
+                |p: &&Parameter| matches!(p.role, Role::InBytes { length: Length::Said(_) });
             let name = &function.parameters.iter().find(bytes).expect("resolved").name;
             format!("parts({name}_bytes, OK, |{name}_bytes| {{\n{}}})", made(""))
         }

@@ -24,10 +24,12 @@ pub fn shapes(model: &Model) -> String {
                     false => member(model, m),
                 })
                 .collect();
-            let _ = writeln!(text, "const {}: &[Shape] = &[{}];", constant(name), members.join(", "));
+            let _ =
+                writeln!(text, "const {}: &[Shape] = &[{}];", constant(name), members.join(", "));
         }
     }
-    let _ = writeln!(text, "\n/// The API `{}`.\npub const API: Api = Api {{ calls: &[", model.name);
+    let _ =
+        writeln!(text, "\n/// The API `{}`.\npub const API: Api = Api {{ calls: &[", model.name);
     for function in forwarded(model) {
         text.push_str(&call(model, function));
     }
@@ -40,7 +42,8 @@ fn constant(name: &str) -> String {
 
 fn call(model: &Model, function: &FunctionModel) -> String {
     let FunctionModel { name, number, secret, .. } = function;
-    let by_hand = matches!(&function.does, Does::Call { by_hand, .. } if by_hand.guest() && by_hand.host());
+    let by_hand =
+        matches!(&function.does, Does::Call { by_hand, .. } if by_hand.guest() && by_hand.host());
     let shapes: Vec<String> = match by_hand {
         true => function.wire.iter().map(|carried| by_hand_shape(model, carried)).collect(),
         false => function.parameters.iter().filter_map(|p| shape(model, function, p)).collect(),
@@ -126,7 +129,8 @@ fn in_struct(model: &Model, name: &str) -> String {
             format!("Shape::Tagged(&[{}])", cases.join(", "))
         }
         Goes::Plain | Goes::Never => {
-            let all: Vec<_> = model.structs[name].members.iter().map(|m| member(model, m)).collect();
+            let all: Vec<_> =
+                model.structs[name].members.iter().map(|m| member(model, m)).collect();
             format!("Shape::All(&[{}])", all.join(", "))
         }
     }

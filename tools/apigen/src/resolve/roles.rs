@@ -44,7 +44,10 @@ pub(super) fn go_together(parameters: &[Parameter], notes: &FunctionNotes) -> Re
     let into = count(&bytes) == 1 && count(&lengths) == count(&turned) && count(&whole) == 0;
     let out = count(&bytes) + count(&lengths) == 0 && count(&filled) * count(&whole) == 1;
     if notes.split && !into && !out {
-        return Err("a call is split by its only bytes: those that it takes, or those that it answers".into());
+        return Err(
+            "a call is split by its only bytes: those that it takes, or those that it answers"
+                .into(),
+        );
     }
     Ok(())
 }

@@ -17,7 +17,11 @@ impl Resolver<'_> {
         let by_hand = notes.by_hand == ByHand::Both && notes.how != How::Local;
         let needed = by_hand && notes.refuse.is_none();
         if needed != notes.wire.is_some() {
-            let what = if needed { "say by `wire` what its call carries" } else { "`wire` is only for calls by hand" };
+            let what = if needed {
+                "say by `wire` what its call carries"
+            } else {
+                "`wire` is only for calls by hand"
+            };
             wrong.push(format!("function.{name}: {what}"));
         }
         let words = notes.wire.iter().flat_map(|text| text.split_whitespace());
@@ -39,7 +43,9 @@ impl Resolver<'_> {
         }
         match word.strip_prefix("new:") {
             Some(name) => kind(name).map(Carried::New),
-            None => kind(word).map(Carried::Object).or_else(|| Scalar::named(word).map(Carried::Number)),
+            None => {
+                kind(word).map(Carried::Object).or_else(|| Scalar::named(word).map(Carried::Number))
+            }
         }
     }
 }
@@ -54,7 +60,10 @@ pub(super) fn ends(functions: &[FunctionModel], wrong: &mut Vec<String>) {
         };
         let known = |name: &str| {
             let has = |p: &&crate::model::Parameter| p.name == name;
-            matches!(function.parameters.iter().find(has).map(|p| &p.role), Some(Role::Object { .. }))
+            matches!(
+                function.parameters.iter().find(has).map(|p| &p.role),
+                Some(Role::Object { .. })
+            )
         };
         for parameter in &by.parameters {
             let good = match &parameter.role {
