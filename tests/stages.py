@@ -246,6 +246,9 @@ def run(stages, works):
     background.after("")
     for stage in stages:
         began = time.monotonic()
+        missing = [n for n in stage.needs if n in background.ended and not background.ended[n].is_set()]
+        if missing:
+            print(f"\n--- {stage.title}: waits for {', '.join(missing)}", flush=True)
         bad = background.wait(stage.needs)
         waited = time.monotonic() - began
         print(f"\n=== {stage.title}: {stage.command}", flush=True)
@@ -257,7 +260,8 @@ def run(stages, works):
             status, cpu = ended(child)
         took = time.monotonic() - began
         table.add(stage, status, took, waited, cpu, f"  ({bad} failed)" if bad else "")
-        print(f"=== {stage.title}: {'ok' if status == 0 else 'FAILED'}, {took:.0f} s", flush=True)
+        beside = f" ({background.took[stage.name]:.0f} s in the background)" if stage.name in background.took else ""
+        print(f"=== {stage.title}: {'ok' if status == 0 else 'FAILED'}, {took:.0f} s{beside}", flush=True)
         if status and stage.name in ("setup", "build"):
             break
         background.after(stage.name)
