@@ -260,7 +260,7 @@ def run(stages, works):
             status, cpu = ended(child)
         took = time.monotonic() - began
         table.add(stage, status, took, waited, cpu, f"  ({bad} failed)" if bad else "")
-        beside = f" ({background.took[stage.name]:.0f} s in the background)" if stage.name in background.took else ""
+        beside = f" ({background.took[stage.name]:.0f} s in the background)" if stage.command == "true" else ""
         print(f"=== {stage.title}: {'ok' if status == 0 else 'FAILED'}, {took:.0f} s{beside}", flush=True)
         if status and stage.name in ("setup", "build"):
             break
