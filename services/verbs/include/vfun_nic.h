@@ -12,15 +12,11 @@
  * no address: never look behind it.
  *
  * WHERE QUEUES LIE. A program opens a channel of queues first. It has two sides:
- * the program writes one, the NIC the other. The NIC gives out parts of both,
- * and answers where they are: bytes from the beginning of each side, whole pages.
+ * the program writes one, the NIC the other. Each has the channel's head page,
+ * then a page of doorbells. The NIC gives out parts of the rest of both, and
+ * answers where they are: bytes from the beginning of each side, whole pages.
  * Who gets such an answer checks that the part lies inside its side, and that its
  * length is the one that follows from the queue's shape.
- *
- *   program's side          NIC's side
- *   0     doorbells         0     head of the channel
- *   4096  parts             4096  doorbells
- *                           8192  parts
  *
  * The NIC sets its own part of a new queue to zero before it answers. The
  * program sets its own part to zero when it has the answer, before it uses the
@@ -55,12 +51,6 @@ extern "C" {
 /* EOPNOTSUPP: this NIC does not offer it. */
 #define VFUN_NIC_UNSUPPORTED 95
 
-/*
- * Byte of the program's side where the token of vfun_nic_open stands: 16 bytes,
- * two little-endian numbers of 64 bits.
- */
-#define VFUN_NIC_TOKEN_AT 16
-
 typedef struct vfun_nic_context vfun_nic_context;
 typedef struct vfun_nic_pd vfun_nic_pd;
 typedef struct vfun_nic_mr vfun_nic_mr;
@@ -80,15 +70,14 @@ struct vfun_nic_opened {
 };
 
 /*
- * Opens the NIC. `version` is VFUN_NIC_VERSION of the caller's header.
- *
- * The token names the context's channel of queues: before the call, the program
- * writes two random numbers into its side, at VFUN_NIC_TOKEN_AT. Only it can
- * write there, and nobody else knows them. They are not both 0. A channel is
- * used by one context, and never by another one after it.
+ * Opens the NIC. `version` is VFUN_NIC_VERSION of the caller's header. `channel`
+ * is the handle of the context's channel of queues, and the token is what stands
+ * in the head page of its program's side: only its program can write there. A
+ * channel is used by one context, and never by another one after it.
  */
-int32_t vfun_nic_open(uint32_t version, uint64_t token_low, uint64_t token_high,
-                      struct vfun_nic_opened *opened, vfun_nic_context **context);
+int32_t vfun_nic_open(uint32_t version, uint64_t channel, uint64_t token_low,
+                      uint64_t token_high, struct vfun_nic_opened *opened,
+                      vfun_nic_context **context);
 
 /* Ends the context and all that it has. */
 int32_t vfun_nic_close(vfun_nic_context *context);
