@@ -17,6 +17,8 @@ pub struct Model {
     pub begins: bool,
     /// The struct of all functions, if programs get at them by one.
     pub table: Option<String>,
+    /// The Rust type whose methods do the work, if no C library does.
+    pub methods: Option<String>,
     pub output: Output,
     pub status: StatusModel,
     pub kinds: Vec<KindModel>,
@@ -129,6 +131,11 @@ pub struct FunctionModel {
 }
 
 impl FunctionModel {
+    /// Whether people write its half on the host.
+    pub fn is_by_hand_on_host(&self) -> bool {
+        matches!(&self.does, Does::Call { by_hand, .. } if by_hand.host())
+    }
+
     pub fn frees(&self) -> Option<&str> {
         match &self.does {
             Does::Call { frees, .. } => frees.as_deref(),

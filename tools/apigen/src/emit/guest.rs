@@ -28,7 +28,7 @@ pub static REMOTE: Remote = Remote::new(Description {{
 }});
 
 "#,
-        shared::ALLOWED,
+        shared::allowed(true),
         model.name,
         model.fingerprint,
         model.cell_bytes,
