@@ -343,7 +343,8 @@ fn arguments(model: &Model, function: &FunctionModel) -> (String, String) {
 /// The object that a new one belongs to.
 fn parent(model: &Model, function: &FunctionModel, of: &str) -> String {
     let Some(parent) = &kind_of(model, of).parent else { return "Name::NONE".into() };
-    let objects = || function.parameters.iter().filter(|p| matches!(p.role, Role::Object { .. }));
+    let given = |role: &Role| matches!(role, Role::Object { or_none: false, .. });
+    let objects = || function.parameters.iter().filter(|p| given(&p.role));
     let is = |p: &&Parameter| matches!(&p.role, Role::Object { kind, .. } if kind == parent);
     match (objects().find(is), objects().next()) {
         (Some(p), _) => format!("{}_name", p.name),
