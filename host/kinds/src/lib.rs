@@ -15,6 +15,7 @@ mod floor;
 pub mod limits;
 mod native;
 mod opencl;
+mod verbs;
 mod wasm;
 
 #[cfg(test)]
@@ -88,7 +89,8 @@ pub enum Opens {
 }
 
 /// The kinds that manifests declare.
-pub static DECLARED: [&Kind; 4] = [&native::KIND, &wasm::KIND, &opencl::KIND, &floor::KIND];
+pub static DECLARED: [&Kind; 5] =
+    [&native::KIND, &wasm::KIND, &opencl::KIND, &verbs::KIND, &floor::KIND];
 
 /// The kind of a function's software where its manifest names none.
 pub static DEFAULT: &Kind = &native::KIND;
@@ -101,6 +103,7 @@ pub fn of(driver: &Driver) -> &'static Kind {
         Driver::Submitted { .. } => &wasm::SUBMITTED,
         Driver::Submit => &wasm::SUBMIT,
         Driver::OpenCl { .. } => &opencl::KIND,
+        Driver::Verbs => &verbs::KIND,
         Driver::Floor => &floor::KIND,
         Driver::Bond => &bond::KIND,
     }

@@ -14,7 +14,7 @@ fn arg(n: usize, value: i32) -> [u64; 6] {
     all
 }
 
-fn drivers() -> [Driver; 7] {
+fn drivers() -> [Driver; 8] {
     let map = vfun_kernelmap::Map {
         kernel: "k".into(),
         binary: false,
@@ -34,6 +34,7 @@ fn drivers() -> [Driver; 7] {
         Driver::Submitted { sha256, memory_bytes: 1 << 20, code: None },
         Driver::Submit,
         Driver::OpenCl { kernel: "/x".into(), signature: String::new(), map: Box::new(map) },
+        Driver::Verbs,
         Driver::Floor,
         Driver::Bond,
     ]
@@ -51,7 +52,7 @@ fn every_kind_has_a_program_and_a_first_list() {
     }
     assert!(
         named("magic").is_err_and(
-            |e| e.ends_with("is not one of \"native\", \"wasm\", \"opencl\", \"floor\"")
+            |e| e.ends_with("is not one of \"native\", \"wasm\", \"opencl\", \"verbs\", \"floor\"")
         )
     );
 }

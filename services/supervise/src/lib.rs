@@ -197,6 +197,8 @@ pub enum Driver {
     /// Descriptor of [`ToService::Start`]: a memory file by which modules and
     /// their code go to the manager.
     Submit,
+    /// A software NIC for verbs; `vfun-service-verbs` serves it.
+    Verbs,
     /// Raw lines answered by the service itself: the floor under a call.
     Floor,
     /// The function `bond`: passes on what the agents in VMs and the manager say.
