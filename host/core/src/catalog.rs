@@ -11,6 +11,7 @@ use vfun_admin::{Transport, VmName};
 use vfun_jail::Device;
 use vfun_signature::Signature;
 use vfun_supervise::{Driver, Lengths};
+use vfun_wire::kind::ChannelKind;
 use vfun_wire::message::Location;
 use vfun_wire::version::FunctionVersion;
 
@@ -59,6 +60,12 @@ impl Function {
             true => self.hardware.as_ref().map(|h| &h.driver),
             false => self.software.as_ref(),
         }
+    }
+
+    /// Whether it has channels of a kind: all its drivers serve them.
+    pub fn serves(&self, kind: ChannelKind) -> bool {
+        let drivers = self.software.iter().chain(self.hardware.iter().map(|h| &h.driver));
+        drivers.map(vfun_kinds::of).all(|k| k.channels.contains(&kind))
     }
 
     /// The devices that its driver at a place opens.
