@@ -1,6 +1,7 @@
 //! What the NIC needs of a program's channel of queues.
 
 use std::ops::Range;
+use vfun_sdk::service::QueuesChannel;
 use vfun_window::{Bell, OutOfBounds, WindowMemory};
 
 /// A channel of queues: two sides, a program that may be rung, and one that rings.
@@ -19,4 +20,30 @@ pub trait NicChannel: Send + Sync {
     fn ring(&self);
     /// What the program rings; nothing where it cannot.
     fn rung(&self) -> Option<&Bell>;
+}
+
+impl NicChannel for QueuesChannel {
+    fn is_named(&self, handle: u64, token: [u64; 2]) -> bool {
+        QueuesChannel::is_named(self, handle, token)
+    }
+
+    fn sides(&self) -> (usize, usize) {
+        (self.program().len(), self.host().len())
+    }
+
+    fn memory(
+        &self,
+        nic: Range<usize>,
+        program: Range<usize>,
+    ) -> Result<WindowMemory, OutOfBounds> {
+        QueuesChannel::memory(self, nic, program)
+    }
+
+    fn ring(&self) {
+        self.bell().ring();
+    }
+
+    fn rung(&self) -> Option<&Bell> {
+        QueuesChannel::rung(self)
+    }
 }

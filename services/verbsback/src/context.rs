@@ -65,6 +65,13 @@ pub struct MadeRegion {
     pub buffers: Vec<u64>,
 }
 
+impl MadeRegion {
+    /// Of this domain, with no runs yet.
+    pub const fn new(pd: u32, (iova, length, access): (u64, u64, u32)) -> Self {
+        MadeRegion { pd, iova, length, access, key: None, runs: vec![], buffers: vec![] }
+    }
+}
+
 /// A program's context.
 pub struct NicContext {
     /// The key of its channel among those of the process.

@@ -14,7 +14,8 @@ mod channel;
 mod context;
 mod errno;
 mod events;
-mod generated;
+#[doc(hidden)]
+pub mod generated;
 mod hand;
 mod lent;
 pub mod limits;

@@ -78,9 +78,7 @@ impl Nic {
         let Which { context, place } = Which::of(pd);
         self.of(pd, |at| {
             at.context.pds.get(place).ok_or(Errno::INVALID)?;
-            let (runs_before, buffers) = (vec![], vec![]);
-            let mut region =
-                MadeRegion { pd: place, iova, length, access, key: None, runs: runs_before, buffers };
+            let mut region = MadeRegion::new(place, (iova, length, access));
             let key = add_runs(at, &mut region, &runs, lend)?;
             let place = at.context.regions.insert(region)?;
             Ok((Which { context, place }.native(), key))

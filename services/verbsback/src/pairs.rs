@@ -41,7 +41,8 @@ impl Nic {
             let places = parts.places();
             let used = (pd, [send_cq, receive_cq], shared);
             let made = self.of(pd, |at| {
-                let (id, qpn, bell) = make(at, (kind, init.all_signaled != 0), used, parts, shapes)?;
+                let (id, qpn, bell) =
+                    make(at, (kind, init.all_signaled != 0), used, parts, shapes)?;
                 let (sends, receives) = places;
                 let attr = attributes::fresh();
                 let place = at.context.qps.insert(MadeQp { id, sends, receives, attr })?;

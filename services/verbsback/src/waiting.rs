@@ -82,9 +82,7 @@ impl NicWait<'_> {
         let nap = self.nap;
         let done = match &self.bells {
             Some((waiter, false)) => waiter.wait(limit).map(drop),
-            Some((waiter, true)) => {
-                waiter.wait(Some(limit.map_or(nap, |l| l.min(nap)))).map(drop)
-            }
+            Some((waiter, true)) => waiter.wait(Some(limit.map_or(nap, |l| l.min(nap)))).map(drop),
             None => Err(std::io::ErrorKind::NotFound.into()),
         };
         if done.is_err() {

@@ -62,10 +62,8 @@ mod tests {
     fn a_driver_of_this_program_is_one_as_any_other() {
         let library = Library::of_driver::<Sum>("sum", (1, 0), (8, 8));
         library.expect("sum", (1, 0)).unwrap();
-        let config = Config {
-            settings: [("start".to_owned(), "5".to_owned())].into(),
-            ..Config::default()
-        };
+        let config =
+            Config { settings: [("start".to_owned(), "5".to_owned())].into(), ..Config::default() };
         let mut instance = library.init(&config).unwrap();
         let mut room = [0; 8];
         assert_eq!(instance.call(&7u64.to_le_bytes(), &mut room), Ok(8));
