@@ -17,10 +17,9 @@ pub fn call(model: &Model, function: &FunctionModel) -> (String, String) {
                 let zero = if s.is_float() { "0.0" } else { "0" };
                 (format!("let mut {name} = {zero};\n"), format!("&mut {name}"))
             }
-            Role::OutStruct(of) => (
-                format!("let mut {name} = {};\n", shared::zero(model, of)),
-                format!("&mut {name}"),
-            ),
+            Role::OutStruct(of) => {
+                (format!("let mut {name} = {};\n", shared::zero(model, of)), format!("&mut {name}"))
+            }
             Role::InStruct(_) => (String::new(), format!("&{name}")),
             Role::InBytes { .. } => (String::new(), format!("{name}.unwrap_or_default()")),
             Role::Implied => continue,
