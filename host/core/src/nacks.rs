@@ -226,8 +226,7 @@ pub(super) fn signature(f: &Function, callers: u64) -> Nack {
 pub(super) fn kind(f: &Function, kind: ChannelKind) -> Nack {
     let fits: Vec<&str> =
         ChannelKind::ALL.iter().filter(|k| f.serves(**k)).map(|k| k.text()).collect();
-    let sentence =
-        format!("'{}' has channels of kind {}, not {kind}", f.name, fits.join(" and "));
+    let sentence = format!("'{}' has channels of kind {}, not {kind}", f.name, fits.join(" and "));
     Nack::new(NackCode::Unsupported, sentence)
 }
 
@@ -285,9 +284,7 @@ pub(super) fn larger_than_window(shape: &Shape, w: &Window) -> Nack {
             ),
             "send less in a call, ask for fewer cells",
         ),
-        ChannelKind::Queues => {
-            (format!("a channel of {}", measures(shape)), "ask for fewer pages")
-        }
+        ChannelKind::Queues => (format!("a channel of {}", measures(shape)), "ask for fewer pages"),
     };
     let sentence = format!(
         "{takes} takes {bytes} bytes; the window has {total} for channels: {less}, or give the client a larger window"

@@ -2,9 +2,7 @@
 
 use super::asked::AskedShape;
 use super::catalog::{Client, Function, Hardware};
-use super::grant::{
-    Grant, Holder, Lease, Replay, Shape, Stage, Subject, Terms, dies_with_service,
-};
+use super::grant::{Grant, Holder, Lease, Replay, Shape, Stage, Subject, Terms, dies_with_service};
 use super::grants::Key;
 use super::nacks::{self, malformed};
 use super::requests::{Answer, body, zero};

@@ -29,6 +29,7 @@ mod invariants;
 mod leases;
 mod notes;
 mod policy;
+mod queues;
 mod takeover;
 mod vms;
 mod watch;

@@ -4,6 +4,7 @@ use crate::{Kind, Opens, Part, Program};
 use vfun_jail::seccomp::lists::{DATA, NO_FILE, service};
 use vfun_policy::source::ManifestError;
 use vfun_supervise::Driver;
+use vfun_wire::kind::ChannelKind;
 use vfun_wire::version::Features;
 
 pub static PROGRAM: Program =
@@ -12,6 +13,8 @@ pub static PROGRAM: Program =
 pub static KIND: Kind = Kind {
     word: "verbs",
     program: &PROGRAM,
+    // Control calls, and work.
+    channels: &[ChannelKind::Calls, ChannelKind::Queues],
     keys: &[],
     declare,
     file: |_| None,

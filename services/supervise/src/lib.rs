@@ -201,6 +201,8 @@ pub enum Driver {
     Verbs,
     /// Raw lines answered by the service itself: the floor under a call.
     Floor,
+    /// Entries of queues sent back by the service itself: the floor under a queue.
+    Mirror,
     /// The function `bond`: passes on what the agents in VMs and the manager say.
     Bond,
 }

@@ -34,7 +34,7 @@ const CHANNELS_PER_REPORT: usize = 2_000;
 const LET_GO_LOOK: Duration = Duration::from_millis(5);
 /// How often a service without a manager shows that it lives (R-CHN-7).
 const BEAT_ALONE: Duration = Duration::from_millis(500);
-/// How often a service shows apps of queues that it lives (R-CHN-9).
+/// How often a service shows apps of queues that it lives (R-ARN-3).
 const BEAT_LIFE: Duration = Duration::from_secs(1);
 /// Longest time that the last message, that of a deadline, may wait for room.
 const LAST_WORD: Duration = Duration::from_millis(200);
