@@ -23,7 +23,22 @@ impl Nic {
         // The manager knows threads that serve by their name. Channels of queues have none of
         // their own: this one is theirs.
         let thread = std::thread::Builder::new().name(format!("{CHANNEL_THREAD}nic"));
-        thread.spawn(move || serve(&nic.0))
+        thread.spawn(move || {
+            let _all = EndsAll;
+            serve(&nic.0);
+        })
+    }
+}
+
+/// Ends the process if the thread panics: nobody else would serve the programs, which would wait
+/// for ever. The manager tells them that their NIC is gone, and starts another one.
+struct EndsAll;
+
+impl Drop for EndsAll {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
     }
 }
 
