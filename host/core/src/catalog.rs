@@ -5,6 +5,7 @@ use crate::services::Owner;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 pub use vfun_admin::transport::ClientKind;
 use vfun_admin::{Transport, VmName};
@@ -209,6 +210,9 @@ pub struct Client {
     pub uids: Vec<u32>,
     /// How its VMs compete for network VFs, by the VM's name; those that do.
     pub nics: BTreeMap<String, vfun_nics::declared::Vm>,
+    /// Addresses of its VMs in the network that they have among themselves, by the VM's name;
+    /// that of programs on the host by the client's. Those that have one.
+    pub addresses: BTreeMap<String, IpAddr>,
 }
 
 /// A VM of a client.

@@ -2,6 +2,7 @@
 
 use super::grant::GrantState;
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 use vfun_admin::DrainOf;
 use vfun_supervise::Driver;
 use vfun_wire::message::Location;
@@ -309,6 +310,10 @@ pub enum Action {
         place: ChannelPlace,
         /// Name of the app that calls.
         app: String,
+        /// The VM that it is in, by its name; `None`: it runs on the host.
+        vm: Option<String>,
+        /// The address of that VM, or of programs on the host, if a manifest gives it one.
+        address: Option<IpAddr>,
         session: Handle,
         /// Deadline of each call, ms.
         deadline_ms: u32,

@@ -1,6 +1,7 @@
 //! Manifests: how functions and clients are declared. TOML; a wrong one is
 //! refused with file, line and reason, and nothing of it is taken.
 
+mod addresses;
 mod drivers;
 mod nics;
 pub mod window;
@@ -322,6 +323,7 @@ struct ClientToml {
     #[serde(default)]
     vm: BTreeMap<Spanned<String>, VmToml>,
     nics: Option<Spanned<NicsToml>>,
+    address: Option<Spanned<String>>,
 }
 
 /// How a VM is wired. What it leaves out is as the client says.
@@ -331,6 +333,7 @@ struct VmToml {
     window: Option<Spanned<String>>,
     transport: Option<Spanned<String>>,
     nics: Option<Spanned<NicsToml>>,
+    address: Option<Spanned<String>>,
 }
 
 fn vm() -> Spanned<String> {
@@ -356,6 +359,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         wiring(&src, kind, t.transport.as_ref(), t.window.as_ref(), t.vm.is_empty())?;
     let vms = vms(&src, &name, kind, Vm { name: name.clone(), transport, window_bytes }, &t)?;
     let nics = nics::of_client(&src, &name, kind, &t)?;
+    let addresses = addresses::of_client(&src, &name, &t)?;
     for f in &t.functions {
         if f.get_ref() != "*" {
             src.name(f)?;
@@ -405,6 +409,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         credential_sha256,
         uids: t.uids,
         nics,
+        addresses,
     })
 }
 
@@ -538,6 +543,7 @@ pub fn default_host_client(id: u32) -> Client {
         credential_sha256: None,
         uids: vec![],
         nics: BTreeMap::new(),
+        addresses: BTreeMap::new(),
     }
 }
 

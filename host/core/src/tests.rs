@@ -73,6 +73,7 @@ fn client(id: u32, name: &str) -> Client {
         credential_sha256: None,
         uids: vec![],
         nics: Default::default(),
+        addresses: Default::default(),
     }
 }
 

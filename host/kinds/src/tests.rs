@@ -52,7 +52,9 @@ fn every_kind_has_a_program_and_a_first_list() {
         assert_eq!(reads(&driver).contains(&"/x".into()), file(&driver).is_some(), "{driver:?}");
     }
     assert!(named("magic").is_err_and(|e| {
-        e.ends_with("is not one of \"native\", \"wasm\", \"opencl\", \"verbs\", \"floor\", \"mirror\"")
+        e.ends_with(
+            "is not one of \"native\", \"wasm\", \"opencl\", \"verbs\", \"floor\", \"mirror\"",
+        )
     }));
 }
 

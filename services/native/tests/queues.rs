@@ -81,6 +81,8 @@ impl Queued {
         Open {
             channel: self.handle,
             app: "app".into(),
+            vm: Some("one".into()),
+            address: None,
             session: 0,
             origin: 0,
             window_bytes: 1 << 20,

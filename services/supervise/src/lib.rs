@@ -13,6 +13,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use vfun_bond::{Order, Report};
@@ -279,6 +280,12 @@ pub struct Open {
     pub channel: u64,
     /// Who calls, for the log.
     pub app: String,
+    /// The VM that it is in, by its name; `None`: it runs on the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vm: Option<String>,
+    /// The address that the client's manifest gives that VM, or programs on the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
     /// Its session, whose buffers its calls may name; 0: it has none.
     #[serde(default)]
     pub session: u64,

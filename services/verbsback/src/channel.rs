@@ -1,5 +1,6 @@
 //! What the NIC needs of a program's channel of queues.
 
+use std::net::IpAddr;
 use std::ops::Range;
 use vfun_sdk::service::QueuesChannel;
 use vfun_window::{Bell, OutOfBounds, WindowMemory};
@@ -16,6 +17,10 @@ pub trait NicChannel: Send + Sync {
     /// [`OutOfBounds`].
     fn memory(&self, nic: Range<usize>, program: Range<usize>)
     -> Result<WindowMemory, OutOfBounds>;
+    /// The VM that the program is in; `None`: it runs on the host.
+    fn vm(&self) -> Option<&str>;
+    /// The address that the manager says.
+    fn address(&self) -> Option<IpAddr>;
     /// Wakes the program, whether it sleeps or not.
     fn ring(&self);
     /// What the program rings; nothing where it cannot.
@@ -37,6 +42,14 @@ impl NicChannel for QueuesChannel {
         program: Range<usize>,
     ) -> Result<WindowMemory, OutOfBounds> {
         QueuesChannel::memory(self, nic, program)
+    }
+
+    fn vm(&self) -> Option<&str> {
+        QueuesChannel::vm(self)
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        QueuesChannel::address(self)
     }
 
     fn ring(&self) {

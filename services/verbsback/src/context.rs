@@ -5,7 +5,7 @@ use crate::channel::NicChannel;
 use crate::generated::{vfun_nic_place, vfun_nic_qp_attr};
 use std::sync::Arc;
 use vfun_remoting_host::Events;
-use vfun_verbs_nic::{AhId, CqId, PageRun, PdId, ProgramId, QpId, Slab, SrqId};
+use vfun_verbs_nic::{Address, AhId, CqId, PageRun, PdId, ProgramId, QpId, Slab, SrqId};
 
 /// Which object: what the connection's table keeps of it. Never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +79,8 @@ pub struct NicContext {
     /// What the engine and the program have by that; none once the channel has ended.
     pub living: Option<Living>,
     pub station: u32,
+    /// Where peers reach it.
+    pub address: Address,
     /// Whom to tell of asynchronous events.
     pub events: Arc<Events>,
     pub arenas: Arenas,
@@ -101,7 +103,7 @@ impl NicContext {
     /// With nothing made.
     pub fn new(
         (channel, living): (u64, Living),
-        station: u32,
+        (station, address): (u32, Address),
         events: Arc<Events>,
         arenas: Arenas,
     ) -> Self {
@@ -113,6 +115,7 @@ impl NicContext {
             channel,
             living: Some(living),
             station,
+            address,
             events,
             arenas,
             pds: empty("protection domains"),

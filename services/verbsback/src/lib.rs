@@ -8,6 +8,7 @@
 //! `generated.rs` is made of the description of `services/verbs/include/vfun_nic.h`; `hand.rs` has
 //! what a description cannot say.
 
+mod address;
 mod arena;
 mod attributes;
 mod channel;

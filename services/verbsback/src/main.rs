@@ -13,7 +13,7 @@ fn main() -> ExitCode {
 
 fn load(start: &Start) -> Result<VerbsService, String> {
     match start.driver {
-        Driver::Verbs => VerbsService::begin(),
+        Driver::Verbs => VerbsService::begin(&start.client),
         _ => Err(format!("this service is a NIC for verbs, not {:?}", start.driver)),
     }
 }

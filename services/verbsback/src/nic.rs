@@ -1,12 +1,13 @@
 //! The NIC of this process, as control calls see it.
 
+use crate::address::{self, SM_LID};
 use crate::channel::NicChannel;
 use crate::context::{NicContext, Which};
 use crate::errno::{Errno, status};
 use crate::generated::{vfun_nic_gid, vfun_nic_info, vfun_nic_opened, vfun_nic_port};
 use crate::limits::READS;
 use crate::station::{NicEngine, Station};
-use crate::tables::{BELLS_AT, SM_LID, Tables};
+use crate::tables::{BELLS_AT, Tables};
 use crate::turns::{Turn, Turns};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +15,7 @@ use vfun_queue::limits::DEPTH_MAX;
 use vfun_remoting_host::Events;
 use vfun_verbs::flags::access;
 use vfun_verbs::limits::{INLINE_MAX, MESSAGE_MAX, QPS_OF_PROGRAM, SGES_MAX};
-use vfun_verbs_nic::{ProgramId, limits};
+use vfun_verbs_nic::{Address, ProgramId, limits};
 use vfun_window::Bell;
 
 /// The version of the control calls (`VFUN_NIC_VERSION`).
@@ -46,13 +47,13 @@ pub struct At<'a> {
 }
 
 impl Nic {
-    /// With nothing in it, and no thread yet.
+    /// The NIC of a client, with nothing in it, and no thread yet.
     ///
     /// # Errors
     /// The system has no bell for it.
-    pub fn new() -> std::io::Result<Self> {
+    pub fn new(client: &str) -> std::io::Result<Self> {
         Ok(Nic(Arc::new(NicShared {
-            tables: Turns::new(Tables::default()),
+            tables: Turns::new(Tables::of(client)),
             asleep: AtomicBool::new(false),
             waker: Bell::new()?,
             stops: AtomicBool::new(false),
@@ -156,7 +157,7 @@ impl Nic {
     }
 
     pub fn vfun_nic_info(&self, context: usize, info: &mut vfun_nic_info) -> i32 {
-        let guid = self.turn().guid;
+        let guid = address::guid(&self.turn().client);
         let made = self.of(context, |_| {
             Ok(vfun_nic_info {
                 guid,
@@ -194,9 +195,8 @@ impl Nic {
         status(address.map(|address| gid.raw = address.gid))
     }
 
-    fn address(&self, native: usize) -> Result<vfun_verbs_nic::Address, Errno> {
-        let station = self.of(native, |at| Ok(at.context.station))?;
-        Ok(self.turn().address(station))
+    fn address(&self, native: usize) -> Result<Address, Errno> {
+        self.of(native, |at| Ok(at.context.address))
     }
 }
 

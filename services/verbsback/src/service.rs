@@ -28,12 +28,12 @@ impl QueuesHeld for VerbsQueues {
 }
 
 impl VerbsService {
-    /// Makes the NIC of this process, and starts its thread.
+    /// Makes the NIC of this process, which is a client's, and starts its thread.
     ///
     /// # Errors
     /// A sentence.
-    pub fn begin() -> Result<Self, String> {
-        let begun = Nic::new().and_then(|nic| nic.start().map(|_| nic));
+    pub fn begin(client: &str) -> Result<Self, String> {
+        let begun = Nic::new(client).and_then(|nic| nic.start().map(|_| nic));
         let nic = begun.map_err(|e| format!("the NIC's thread cannot be started: {e}"))?;
         NIC.set(nic.clone()).map_err(|_| "this process has a NIC already".to_owned())?;
         let calls = Library::of_driver::<Driver>("verbs", (1, 0), (CELL_BYTES, CELL_BYTES));

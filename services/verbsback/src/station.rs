@@ -1,4 +1,4 @@
-//! What all contexts of one connection share: an address, and the buffers that it lent.
+//! What all contexts of one connection share: its place in the NIC, and the buffers that it lent.
 
 use crate::errno::Errno;
 use crate::lent::LentBuffer;

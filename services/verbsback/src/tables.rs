@@ -1,5 +1,6 @@
 //! All that the NIC's thread and control calls change, one at a time.
 
+use crate::address;
 use crate::arena::Arenas;
 use crate::channel::NicChannel;
 use crate::context::{Living, NicContext};
@@ -9,7 +10,7 @@ use crate::station::{NicEngine, Station};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use vfun_remoting_host::Events;
-use vfun_verbs_nic::{Address, Engine, Ran, Slab, limits};
+use vfun_verbs_nic::{Engine, Ran, Slab, limits};
 use vfun_window::Bell;
 use vfun_wire::PAGE;
 
@@ -17,10 +18,6 @@ use vfun_wire::PAGE;
 pub const BELLS_AT: usize = PAGE;
 /// Where parts begin in both sides.
 const PARTS_AT: usize = 2 * PAGE;
-
-/// The first address of a connection. The one before it is that of who manages the network.
-const LID_FIRST: u16 = SM_LID + 1;
-pub const SM_LID: u16 = 1;
 
 /// A channel of queues of this process.
 struct OfferedChannel {
@@ -42,8 +39,8 @@ pub struct Tables {
     pub channels_changed: bool,
     /// Given to queues, one after the other.
     pub numbers: u32,
-    /// The NIC's own number.
-    pub guid: u64,
+    /// The client that the NIC is for.
+    pub client: String,
     rung: Rung,
 }
 
@@ -56,13 +53,12 @@ fn random() -> impl FnMut() -> u64 + Send + 'static {
     }
 }
 
-impl Default for Tables {
-    fn default() -> Self {
-        let mut draw = random();
+impl Tables {
+    /// Those of a client, with nothing in them.
+    pub fn of(client: &str) -> Self {
         Tables {
-            // Of an address that is administered locally, and is no group's.
-            guid: draw() & !(1 << 56) | 1 << 57,
-            engine: Engine::new(draw),
+            client: client.to_owned(),
+            engine: Engine::new(random()),
             contexts: Slab::new("programs", limits::PROGRAMS),
             stations: Slab::new("connections", limits::PROGRAMS),
             by_program: vec![],
@@ -72,9 +68,7 @@ impl Default for Tables {
             rung: Rung::default(),
         }
     }
-}
 
-impl Tables {
     /// Does what there is to do, and tells programs.
     pub fn run(&mut self, now: u64) -> Ran {
         let ran = self.engine.run(now);
@@ -92,15 +86,6 @@ impl Tables {
             }
         }
         self.rung.ring();
-    }
-
-    /// The address of a connection: of this NIC alone, until the manager gives addresses.
-    pub fn address(&self, station: u32) -> Address {
-        let lid = station as u16 + LID_FIRST;
-        let low = self.guid & !0xffff | u64::from(lid);
-        // A link-local address.
-        let wide = 0xfe80_u128 << 112 | u128::from(low);
-        Address { gid: wide.to_be_bytes(), lid }
     }
 
     /// A channel came.
@@ -148,10 +133,12 @@ impl Tables {
         let (program_bytes, nic_bytes) = channel.sides();
         let bells = BELLS_AT..PARTS_AT;
         let bells = channel.memory(bells.clone(), bells).map_err(|_| Errno::LIMIT)?;
-        let program = self.engine.add_program(self.address(station), bells)?;
+        let address = address::of(&self.client, (channel.vm(), channel.address()), station);
+        let program = self.engine.add_program(address, bells)?;
         let from = PARTS_AT as u64;
         let arenas = Arenas::new(from..program_bytes as u64, from..nic_bytes as u64);
-        let context = NicContext::new((key, Living { program, channel }), station, events, arenas);
+        let living = Living { program, channel };
+        let context = NicContext::new((key, living), (station, address), events, arenas);
         let at = self.contexts.insert(context).inspect_err(|_| {
             let _ = self.engine.end_program(program);
         })?;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use vfun_remoting::{Name, Reader, Refusal, numbers};
 use vfun_verbs::flags::{access, attribute};
 use vfun_verbs::*;
-use vfun_verbsback::generated::{calls, vfun_nic_qp_attr};
+use vfun_verbsback::generated::{calls, vfun_nic_path, vfun_nic_qp_attr};
 
 const INVALID: i32 = 22;
 const BUSY: i32 = 16;
@@ -491,18 +491,12 @@ fn the_device_says_what_it_is() {
     let running = RunningNic::new();
     let (mut a, mut b) = (Program::new(&running.nic), Program::new(&running.nic));
     assert_ne!(a.lid, b.lid);
-    let of = |p: &mut Program, call| {
-        let context = p.context;
-        p.call(call, |w| {
-            w.name(context);
-            if call == calls::VFUN_NIC_GID {
-                w.u32(0);
-            }
-        })
-    };
-    let gids = [&mut a, &mut b].map(|p| of(p, calls::VFUN_NIC_GID).unwrap());
+    let gids = [&mut a, &mut b].map(Program::gid);
     assert!(gids[0] != gids[1] && gids.iter().all(|gid| gid[..2] == [0xfe, 0x80]));
-    let infos = [&mut a, &mut b].map(|p| of(p, calls::VFUN_NIC_INFO).unwrap());
+    let infos = [&mut a, &mut b].map(|p| {
+        let context = p.context;
+        p.of(calls::VFUN_NIC_INFO, context).unwrap()
+    });
     assert_eq!(infos[0], infos[1]);
     let context = a.context;
     let gid = a.call(calls::VFUN_NIC_GID, |w| {
@@ -510,4 +504,34 @@ fn the_device_says_what_it_is() {
         w.u32(1);
     });
     assert_eq!(gid, Err(INVALID));
+}
+
+#[test]
+fn a_manifests_address_is_that_of_a_vms_programs_and_leads_to_no_other() {
+    let running = RunningNic::new();
+    let one = (Some("one"), "10.0.0.5".parse().ok());
+    let two = (Some("two"), "10.0.0.6".parse().ok());
+    let [mut a, mut same, mut b] = [one, one, two].map(|home| Program::at(&running.nic, home));
+    let gids = [&mut a, &mut same, &mut b].map(Program::gid);
+    assert_eq!(gids[0], "::ffff:10.0.0.5".parse::<std::net::Ipv6Addr>().unwrap().octets());
+    assert_eq!(gids[0], gids[1]);
+    let cqs = [&mut a, &mut b].map(|p| p.cq(16));
+    let mut x = a.qp(QpType::Rc, [&cqs[0]; 2], Name::NONE);
+    let y = b.qp(QpType::Rc, [&cqs[1]; 2], Name::NONE);
+    let keys = [&mut a, &mut b].map(|p| p.region(0, 1, access::ALL).1);
+    let by = |qpn, gid| {
+        let attr = attr_to((qpn, 0));
+        vfun_nic_qp_attr { path: vfun_nic_path { gid, is_global: 1, ..attr.path }, ..attr }
+    };
+    let [mut done, _] = cqs;
+    // B names A by an address that is not A's, and then by the right one.
+    for (named, status) in [(gids[2], Status::RetryExceeded), (gids[0], Status::Success)] {
+        a.connect_by(&x, &by(y.qpn, gids[2]));
+        b.connect_by(&y, &by(x.qpn, named));
+        let list = [sge(0, 8, keys[0])];
+        a.post(&mut x, &write(1, 0, keys[1]), SendBody::Gather(&list));
+        assert_eq!(done.wait().status, status);
+        a.reset(&x);
+        b.reset(&y);
+    }
 }

@@ -128,6 +128,8 @@ impl Service {
         let open = Open {
             channel,
             app: format!("app{channel}"),
+            vm: None,
+            address: None,
             session: app.shape.session,
             origin: app.origin,
             window_bytes: app.window_bytes,

@@ -2,6 +2,7 @@
 //! both map.
 #![allow(dead_code)]
 
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -48,6 +49,9 @@ pub fn shared(pages: usize) -> [WriteSpan; 2] {
     })
 }
 
+/// Where a program is: its VM, and the address that a manifest gives it.
+pub type Home = (Option<&'static str>, Option<IpAddr>);
+
 /// A channel of queues in this process.
 pub struct Sides {
     handle: u64,
@@ -56,15 +60,21 @@ pub struct Sides {
     program: [WriteSpan; 2],
     nic: [WriteSpan; 2],
     bell: Option<Bell>,
+    /// What the manager says of the program.
+    pub home: Home,
     pub rings: AtomicUsize,
 }
 
 impl Sides {
     pub fn new(handle: u64, has_bell: bool) -> Arc<Sides> {
+        Sides::at((None, None), handle, has_bell)
+    }
+
+    pub fn at(home: Home, handle: u64, has_bell: bool) -> Arc<Sides> {
         let bell = has_bell.then(|| Bell::new().expect("a bell"));
         let token = [handle.wrapping_mul(0x9e37_79b9_7f4a_7c15), 77];
         let (program, nic) = (shared(SIDE), shared(SIDE));
-        Arc::new(Sides { handle, token, program, nic, bell, rings: AtomicUsize::new(0) })
+        Arc::new(Sides { handle, token, program, nic, bell, home, rings: AtomicUsize::new(0) })
     }
 
     /// What the program sees of these parts.
@@ -122,6 +132,12 @@ impl NicChannel for Sides {
         let theirs = self.program[1].part(program.start, program.len())?;
         Ok(WindowMemory::of_sides(mine, theirs.reader()))
     }
+    fn vm(&self) -> Option<&str> {
+        self.home.0
+    }
+    fn address(&self) -> Option<IpAddr> {
+        self.home.1
+    }
     fn ring(&self) {
         self.rings.fetch_add(1, Ordering::SeqCst);
     }
@@ -156,6 +172,8 @@ pub struct ProgramQp {
     pub name: Name,
     pub qpn: u32,
     pub bell: usize,
+    /// Where its queue of sends lies.
+    pub place: vfun_nic_place,
     pub sends: WorkProducer<WindowMemory>,
     pub receives: Option<WorkProducer<WindowMemory>>,
 }
@@ -211,7 +229,15 @@ impl Program {
     }
 
     pub fn with_bell(nic: &Nic, has_bell: bool) -> Program {
-        let sides = Sides::new(HANDLES.fetch_add(1, Ordering::Relaxed), has_bell);
+        Program::over(nic, Sides::new(HANDLES.fetch_add(1, Ordering::Relaxed), has_bell))
+    }
+
+    /// A program that is there.
+    pub fn at(nic: &Nic, home: Home) -> Program {
+        Program::over(nic, Sides::at(home, HANDLES.fetch_add(1, Ordering::Relaxed), true))
+    }
+
+    fn over(nic: &Nic, sides: Arc<Sides>) -> Program {
         let key = nic.add_channel(sides.clone());
         let bells = ProgramBells::new(sides.bells());
         let mut program = Program {
@@ -338,18 +364,19 @@ impl Program {
         let places = [read_place(&mut r), read_place(&mut r)];
         let (qpn, bell) = (r.u32().expect("a number"), r.u32().expect("a bit") as usize);
         let shape = WorkShape::new(16, 64).expect("a shape");
-        let mut queues = places.into_iter().map(|place| {
+        let mut queues = places.iter().map(|place| {
             (place.program_bytes > 0).then(|| {
                 assert_eq!(place.program_bytes, shape.program_bytes());
                 assert_eq!(place.nic_bytes, shape.nic_bytes());
-                let memory = self.sides.of_program(&place);
+                let memory = self.sides.of_program(place);
                 memory.mine().zero();
                 WorkProducer::new(memory, shape).expect("a shape")
             })
         });
         let sends = queues.next().flatten().expect("sends");
         let receives = queues.next().flatten();
-        Ok(ProgramQp { name, qpn, bell, sends, receives })
+        let [place, _] = places;
+        Ok(ProgramQp { name, qpn, bell, place, sends, receives })
     }
 
     pub fn modify(&mut self, qp: Name, mask: u32, attr: &vfun_nic_qp_attr) -> Answered {
@@ -362,25 +389,49 @@ impl Program {
 
     /// Brings a reliable queue pair into the state RTS, with this peer.
     pub fn connect(&mut self, qp: &ProgramQp, peer: (u32, u16)) {
+        self.connect_by(qp, &attr_to(peer));
+    }
+
+    /// The same with these attributes.
+    pub fn connect_by(&mut self, qp: &ProgramQp, attr: &vfun_nic_qp_attr) {
         use attribute::*;
-        let attr = attr_to(peer);
         let steps = [
             (QpState::Init, PKEY_INDEX | PORT | ACCESS_FLAGS),
             (QpState::Rtr, AV | PATH_MTU | DEST_QPN | RQ_PSN | MAX_DEST_RD_ATOMIC | MIN_RNR_TIMER),
             (QpState::Rts, TIMEOUT | RETRY_CNT | RNR_RETRY | SQ_PSN | MAX_QP_RD_ATOMIC),
         ];
         for (state, mask) in steps {
-            let attr = vfun_nic_qp_attr { state: state.to_wire().into(), ..attr };
+            let attr = vfun_nic_qp_attr { state: state.to_wire().into(), ..*attr };
             self.modify(qp.name, STATE | mask, &attr).expect("a change");
+        }
+    }
+
+    /// Takes away what is posted; the queue pair may be connected anew.
+    pub fn reset(&mut self, qp: &ProgramQp) {
+        self.modify(qp.name, attribute::STATE, &attr_to((0, 0))).expect("reset");
+    }
+
+    /// The address by which peers reach it.
+    pub fn gid(&mut self) -> [u8; 16] {
+        let context = self.context;
+        let answer = self.call(calls::VFUN_NIC_GID, |w| {
+            w.name(context);
+            w.u32(0);
+        });
+        answer.expect("an address").try_into().expect("sixteen bytes")
+    }
+
+    /// Tells the NIC of what was posted.
+    pub fn tell(&mut self, qp: &ProgramQp) {
+        if self.bells.posted(qp.bell) {
+            self.sides.ring_nic();
         }
     }
 
     /// Posts a send, and rings if it must.
     pub fn post(&mut self, qp: &mut ProgramQp, head: &SendHead, body: SendBody<'_>) {
         qp.sends.post_send(head, body).expect("room");
-        if self.bells.posted(qp.bell) {
-            self.sides.ring_nic();
-        }
+        self.tell(qp);
     }
 
     /// Posts a receive, and rings if it must.
@@ -468,7 +519,7 @@ pub struct RunningNic {
 
 impl RunningNic {
     pub fn new() -> RunningNic {
-        let nic = Nic::new().expect("a bell");
+        let nic = Nic::new("tenant").expect("a bell");
         let thread = Some(nic.start().expect("a thread"));
         RunningNic { nic, thread }
     }

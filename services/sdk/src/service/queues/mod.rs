@@ -10,6 +10,7 @@ mod waiter;
 pub use opening::{RunningQueues, open};
 pub use waiter::RungWaiter;
 
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 use vfun_ring::WindowMemory;
@@ -33,6 +34,8 @@ pub struct QueuesChannel {
     handle: u64,
     client: String,
     app: String,
+    vm: Option<String>,
+    address: Option<IpAddr>,
     program: ReadSpan,
     host: WriteSpan,
     /// The bell that the program rings, which other channels may share.
@@ -61,6 +64,18 @@ impl QueuesChannel {
     /// The client's app that has the channel.
     pub fn app(&self) -> &str {
         &self.app
+    }
+
+    /// The VM that the program is in, by its name; `None`: it runs on the host. The manager
+    /// says so: no program can choose it.
+    pub fn vm(&self) -> Option<&str> {
+        self.vm.as_deref()
+    }
+
+    /// The address that the client's manifest gives that VM, or programs on the host. No
+    /// program can choose it.
+    pub const fn address(&self) -> Option<IpAddr> {
+        self.address
     }
 
     /// The program's side, its head page included. The program may change any byte of it

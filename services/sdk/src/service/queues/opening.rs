@@ -44,6 +44,8 @@ pub fn open<E: Engine>(
         handle: open.channel,
         client: config.client.clone(),
         app: config.app.clone(),
+        vm: open.vm.clone(),
+        address: open.address,
         program: program.read(),
         host: span,
         rung,
