@@ -2,10 +2,10 @@
 
 use crate::policy::{Key, Policy, key_of, matches};
 use crate::services::Owner;
+use core::net::IpAddr;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
 use std::path::PathBuf;
 pub use vfun_admin::transport::ClientKind;
 use vfun_admin::{Transport, VmName};

@@ -3,7 +3,7 @@
 use super::grant::{Grant, Holder, Stage};
 use super::switch::Phase;
 use super::{Action, Core, Level, ServiceId};
-use std::net::IpAddr;
+use core::net::IpAddr;
 use vfun_wire::message::Location;
 use vfun_wire::status::BreakReason;
 use vfun_wire::{Handle, NackCode, Status};

@@ -1,8 +1,8 @@
 //! What goes into the state machine and what comes out.
 
 use super::grant::GrantState;
+use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
 use vfun_admin::DrainOf;
 use vfun_supervise::Driver;
 use vfun_wire::message::Location;

@@ -2,8 +2,8 @@
 //! themselves: `address`, or `[vm.NAME]`'s where the manifest names VMs.
 
 use super::{ClientToml, ManifestError, Source};
+use core::net::IpAddr;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 /// By the VM's name; that of a client of kind "host" by its own.
 pub(super) fn of_client(

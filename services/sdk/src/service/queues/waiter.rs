@@ -10,16 +10,16 @@ use vfun_window::Bell;
 /// A bell: one of a window, by the window's laying out and the bell's number there, or
 /// one of which nobody knows who else has it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum WhichBell {
+enum HeardBell {
     Shared(u64, u16),
     Own(u64),
 }
 
-impl WhichBell {
+impl HeardBell {
     fn of(channel: &QueuesChannel) -> Self {
         match channel.which {
-            Some((window, number)) => WhichBell::Shared(window, number),
-            None => WhichBell::Own(channel.handle),
+            Some((window, number)) => HeardBell::Shared(window, number),
+            None => HeardBell::Own(channel.handle),
         }
     }
 }
@@ -30,7 +30,7 @@ pub struct RungWaiter {
     epoll: OwnedFd,
     waker: Bell,
     /// Each with how many channels share it.
-    bells: BTreeMap<WhichBell, (Bell, usize)>,
+    bells: BTreeMap<HeardBell, (Bell, usize)>,
     /// How many channels have no bell.
     silent: usize,
 }
@@ -64,7 +64,7 @@ impl RungWaiter {
             self.silent += 1;
             return Ok(());
         };
-        let which = WhichBell::of(channel);
+        let which = HeardBell::of(channel);
         if let Some((_, sharers)) = self.bells.get_mut(&which) {
             *sharers += 1;
             return Ok(());
@@ -80,7 +80,7 @@ impl RungWaiter {
             self.silent = self.silent.saturating_sub(1);
             return;
         }
-        let which = WhichBell::of(channel);
+        let which = HeardBell::of(channel);
         let Some((bell, sharers)) = self.bells.get_mut(&which) else { return };
         *sharers -= 1;
         if *sharers == 0 {
