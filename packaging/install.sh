@@ -100,6 +100,8 @@ fi
 install -m 755 "$bin"/vfun-service-opencl "$lib/"
 install -d "$to/share/virtfun/functions-opencl"
 install -m 644 services/opencl/kernels/* "$to/share/virtfun/functions-opencl/"
+install -m 755 "$bin"/vfun-service-verbs "$lib/"
+install -D -m 644 services/verbsback/functions/verbs/function.toml "$to/share/virtfun/functions-verbs/verbs.toml"
 ln -sf ../lib/virtfun/vfund "$to/bin/vfund"
 install -m 755 "$bin"/vfun "$bin"/vfun-agent "$to/bin/"
 # The file has the version, the names that lead to it are for the linkers at run time and at build time.
@@ -140,7 +142,7 @@ for p in vfun-gateway vfun-metrics vfun-nics; do
     packaging/manual.py "$bin/$p" "$version" > "$to/share/man/man8/$p.8"
 done
 sed "s/@VERSION@/$version/" packaging/man/vfun-service.8 > "$to/share/man/man8/vfun-service.8"
-for p in vfun-keeper vfun-jail vfun-service-opencl vfun-service-wasm; do
+for p in vfun-keeper vfun-jail vfun-service-opencl vfun-service-verbs vfun-service-wasm; do
     ln -sf vfun-service.8 "$to/share/man/man8/$p.8"
 done
 # An example here; a package has it in /etc/virtfun.

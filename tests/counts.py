@@ -5,8 +5,8 @@ usage: tests/counts.py            builds, counts; fails if a figure has grown by
        tests/counts.py renew      writes what was counted into tests/counts/counts.toml,
                                   and prints what changed
 
-Instructions of the caller's side, of the service's, and of the back end of a remoted API
-(without the channel's own), by callgrind, and the cache
+Instructions of the caller's side, of the service's, of the back end of a remoted API
+(without the channel's own), and of an RDMA write, by callgrind, and the cache
 lines that a call moves, by a model (tests/counts). They depend on the compiler, so the
 file has a table for each compiler and target. For another one the figures are printed
 and nothing fails; `renew` adds it.
@@ -25,7 +25,9 @@ CALLS = 64
 # What is counted: functions of that program, with all that they call.
 SIDES = {"caller": ("counts::caller::call", "counts::caller::submit", "counts::caller::wait"),
          "service": ("counts::channel::serve",),
-         "back end": ("vfun_remoting_host::trial::made",)}
+         "back end": ("vfun_remoting_host::trial::made",),
+         "program": ("counts::verbs::post", "counts::verbs::poll"),
+         "NIC": ("counts::verbs::run",)}
 MOST = 1.02
 HEAD = """\
 # What a call takes. Written by `tests/counts.py renew`; docs/testing.md says how to read it.

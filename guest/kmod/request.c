@@ -51,7 +51,7 @@ static const struct message messages[] = {
 #define FEATURES_KNOWN (VFUN_FEATURE_DOORBELL | VFUN_FEATURE_FLOOR | \
 			VFUN_FEATURE_BUFFERS | VFUN_FEATURE_WINDOWS | \
 			VFUN_FEATURE_PACKETS | VFUN_FEATURE_MODULE | \
-			VFUN_FEATURE_SIGNATURES)
+			VFUN_FEATURE_SIGNATURES | VFUN_FEATURE_QUEUES)
 
 /* Whether an ack is as long as it says, and no longer than it can be. */
 static bool length_good(const struct vfun_request *r)

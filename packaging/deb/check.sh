@@ -75,6 +75,10 @@ printf '%s\n' "$said" | grep -q 'reads: /usr/lib/softhsm is not there' || fail "
 # Not on by default: its engine is simulated.
 ! vfun list | grep gdma || fail 'the simulated engine is offered to everybody'
 vfun function add /usr/share/virtfun/functions-gdma-simulated/gdma.toml >/dev/null
+# Nor is the NIC: by it programs of a client reach one another.
+! vfun list | grep verbs || fail 'the NIC for verbs is offered to everybody'
+vfun function add /usr/share/virtfun/functions-verbs/verbs.toml >/dev/null
+vfun list | grep -q verbs || fail "the NIC for verbs is not offered: $(vfun list)"
 serves
 vfun history | grep -q gdma || fail "bounce did not ask the manager: $(vfun history)"
 vfun client add vm1 --window 1MiB >/dev/null

@@ -1,22 +1,28 @@
 //! A grant: what a negotiation gave.
 
-use crate::calls::{Calls, GrantedChannel, RawLines, TcpCalls, Way, WindowCalls};
+use crate::calls::{Calls, GrantedChannel, QueueSides, RawLines, TcpCalls, Way, WindowCalls};
 use crate::control::{self, Control};
 use crate::error::{Error, Result};
 use crate::function::Function;
+use crate::queues::Queues;
 use crate::session::SessionInner;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use vfun_wire::kind::ChannelKind;
+use vfun_wire::kind::{CallsShape, ChannelKind, Shape};
 use vfun_wire::limits::INLINE_BYTES;
 use vfun_wire::message::{Kind, Location, OfGrant, WaitMode};
+use vfun_wire::queues::QueuesShape;
 use vfun_wire::version::FunctionVersion;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
 
 /// How long a grant that is dropped without release waits to give itself back.
 const DROP_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Said of queues over a path without shared memory.
+pub(crate) const NO_WINDOW: &str =
+    "queues are memory shared with the host: a session over TCP has none";
 
 /// A grant as the host recorded it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,10 +34,14 @@ pub struct GrantInfo {
     pub version: FunctionVersion,
     /// Where calls are computed: in software or on which kind of hardware.
     pub location: Location,
-    /// Calls that can be under way at once.
+    /// Calls that can be under way at once; 0 of queues.
     pub depth: u16,
     /// Bytes of arguments and of results a call can have beyond 48.
     pub cell_bytes: u32,
+    /// Of queues: pages of the side that the program writes; else 0.
+    pub program_pages: u32,
+    /// Of queues: pages of the side that the service writes; else 0.
+    pub host_pages: u32,
     /// How long a call may take.
     pub deadline: Duration,
     /// How the service waits for calls.
@@ -44,6 +54,28 @@ impl GrantInfo {
     /// Longest arguments of a call, bytes. Over TCP a frame's limit of 64 MiB comes before it.
     pub fn max_args(&self) -> usize {
         INLINE_BYTES.max(self.cell_bytes as usize)
+    }
+
+    /// Its channel's shape, as it stands on the wire.
+    pub(crate) fn shape(&self) -> Shape {
+        match self.kind {
+            ChannelKind::Calls | ChannelKind::Floor => {
+                CallsShape::new(self.depth, self.cell_bytes).shape()
+            }
+            ChannelKind::Queues => QueuesShape::new(self.program_pages, self.host_pages).shape(),
+        }
+    }
+
+    /// How large its channel is, for people.
+    pub(crate) fn measures(&self) -> String {
+        match self.kind {
+            ChannelKind::Calls | ChannelKind::Floor => {
+                format!("{} of {} cells with {} bytes", self.kind, self.depth, self.cell_bytes)
+            }
+            ChannelKind::Queues => {
+                format!("{} with {} and {} pages", self.kind, self.program_pages, self.host_pages)
+            }
+        }
     }
 }
 
@@ -123,8 +155,16 @@ impl Grant {
         &self.hold.info
     }
 
-    /// Starts the function and lays out its channel.
+    /// Starts the function and lays out its channel of calls, or of raw lines.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a grant of queues: [`Grant::activate_queues`].
     pub fn activate(self) -> Result<Function> {
+        if self.hold.info.kind == ChannelKind::Queues {
+            return Err(Error::Unsupported(
+                "this grant is of queues, which are not called: activate it as such",
+            ));
+        }
         let body = self.hold.request(Kind::Activate, control::TIMEOUT)?;
         let session = &self.hold.session;
         let way = match (&session.control, &session.window) {
@@ -136,17 +176,37 @@ impl Grant {
                     window.as_ref().ok_or(Error::Unsupported("the session has no window"))?;
                 let (info, policy) = (&self.hold.info, &session.policy);
                 let placed = GrantedChannel::read(window, &body, info)?;
-                match info.kind {
-                    ChannelKind::Calls => {
-                        let bell = session.info.doorbell;
-                        let calls = WindowCalls::open(window.clone(), &placed, info, policy, bell)?;
-                        Way::Window(Box::new(calls))
-                    }
-                    ChannelKind::Floor => Way::Floor(RawLines::open(window.clone(), &placed)?),
+                if info.kind == ChannelKind::Calls {
+                    let bell = session.info.doorbell;
+                    let calls = WindowCalls::open(window.clone(), &placed, info, policy, bell)?;
+                    Way::Window(Box::new(calls))
+                } else {
+                    Way::Floor(RawLines::open(window.clone(), &placed)?)
                 }
             }
         };
         Ok(Function::new(self.hold, Calls::new(way)))
+    }
+
+    /// Starts the function and lays out its channel of queues, which was asked for by
+    /// [`crate::FunctionRequest::queues`]. Its token stands in it when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a grant of another kind.
+    pub fn activate_queues(self) -> Result<Queues> {
+        let info = &self.hold.info;
+        if info.kind != ChannelKind::Queues {
+            return Err(Error::Unsupported(
+                "this grant is not of queues: ask for queues when negotiating",
+            ));
+        }
+        let session = &self.hold.session;
+        let window = session.window.as_ref().ok_or(Error::Unsupported(NO_WINDOW))?;
+        let body = self.hold.request(Kind::Activate, control::TIMEOUT)?;
+        let placed = GrantedChannel::read(window, &body, info)?;
+        let bell = session.info.doorbell;
+        let sides = QueueSides::open(window.clone(), &placed, &session.policy, bell)?;
+        Ok(Queues::new(self.hold, placed.channel, sides))
     }
 
     /// Gives the grant back without running it.

@@ -20,6 +20,8 @@
 //! - [`Function::call`] waits for the result, [`Function::submit`] gives a
 //!   [`Pending`] to wait for later, [`Function::borrow`] a [`Slot`] whose
 //!   bytes are written where the service reads them.
+//! - [`Grant::activate_queues`] gives [`Queues`]: memory in which a program and a function lay
+//!   out queues, of which posting and polling are no calls.
 //! - [`Session::buffer`] gives a [`Buffer`]: memory that this app and a function both
 //!   write, named in a call's arguments by its handle.
 //!
@@ -54,6 +56,7 @@ mod heartbeat;
 mod offered;
 mod owned;
 mod pending;
+mod queues;
 mod random;
 mod request;
 mod session;
@@ -76,6 +79,7 @@ pub use offered::offered;
 #[doc(hidden)]
 pub use owned::{KeptResults, OwnedCell, OwnedPending};
 pub use pending::Pending;
+pub use queues::{EndWait, Queues, QueuesWaiter};
 pub use request::FunctionRequest;
 pub use session::{Description, FunctionInfo, Session, SessionInfo};
 pub use slot::Slot;
@@ -88,9 +92,11 @@ pub use waiter::{InFlight, Waiter};
 /// Why a host did not take a module.
 pub use vfun_submit::Code as SubmitCode;
 
+/// The queues that a channel of [`Queues`] has room for.
+pub use vfun_queue as queue;
 pub use vfun_ring::WindowMemory;
 pub use vfun_signature as signature;
-pub use vfun_window::ReadSpan;
+pub use vfun_window::{ReadSpan, WriteSpan};
 pub use vfun_wire::channel::CellState;
 pub use vfun_wire::header::HeaderError;
 pub use vfun_wire::kind::ChannelKind;

@@ -265,7 +265,7 @@ impl Function {
                 t.check_open()?;
                 (CellUse::Nothing, Room::Private(vec![0; t.max_args()]))
             }
-            Way::Floor(_) => return Err(Calls::no_calls()),
+            Way::Floor(_) | Way::Queues(_) => return Err(Calls::no_calls()),
         };
         Ok(OwnedCell { function, now, room })
     }

@@ -2,10 +2,13 @@
 
 use crate::error::{Error, Result};
 use std::time::Duration;
-use vfun_wire::kind::{CallsShape, ChannelKind};
-use vfun_wire::limits::{CELL_BYTES_MAX, DEADLINE_MS_MAX, DEPTH_MAX};
+use vfun_wire::kind::{CallsShape, ChannelKind, Shape};
+use vfun_wire::limits::{
+    CELL_BYTES_MAX, DEADLINE_MS_MAX, DEPTH_MAX, QUEUES_PAGES_MAX, QUEUES_PAGES_MIN,
+};
 use vfun_wire::message::{Negotiate, Preference, WaitMode};
 use vfun_wire::names;
+use vfun_wire::queues::QueuesShape;
 use vfun_wire::version::FunctionVersion;
 use zerocopy::little_endian::{U16, U32, U64};
 
@@ -22,6 +25,8 @@ pub struct FunctionRequest {
     wait: Option<WaitMode>,
     signature: u64,
     pub(crate) kind: ChannelKind,
+    /// Pages of both sides, of queues.
+    sides: (u32, u32),
 }
 
 impl FunctionRequest {
@@ -37,6 +42,7 @@ impl FunctionRequest {
             wait: None,
             signature: 0,
             kind: ChannelKind::Calls,
+            sides: (0, 0),
         }
     }
     /// The version needed: the same major, at least this minor. 0.0: any.
@@ -88,6 +94,32 @@ impl FunctionRequest {
         self
     }
 
+    /// A channel of queues with so many pages that the program writes, and so many that the
+    /// service writes; the first of each is the channel's own. From 2 to 2^18 pages (1 GiB).
+    /// [`crate::Grant::activate_queues`] takes it up.
+    pub fn queues(mut self, program_pages: u32, host_pages: u32) -> Self {
+        self.sides = (program_pages, host_pages);
+        self.kind(ChannelKind::Queues)
+    }
+
+    fn shape(&self) -> Result<Shape> {
+        match self.kind {
+            ChannelKind::Calls | ChannelKind::Floor => {
+                Ok(CallsShape::new(self.depth, self.cell_bytes.unwrap_or(u32::MAX)).shape())
+            }
+            ChannelKind::Queues => {
+                let (program, host) = self.sides;
+                let most = QUEUES_PAGES_MIN..=QUEUES_PAGES_MAX;
+                match most.contains(&program) && most.contains(&host) {
+                    true => Ok(QueuesShape::new(program, host).shape()),
+                    false => Err(Error::BadOption(format!(
+                        "queues with {program} and {host} pages are not possible: a side has {QUEUES_PAGES_MIN} to {QUEUES_PAGES_MAX}"
+                    ))),
+                }
+            }
+        }
+    }
+
     /// As it stands on the wire; limits are checked here, so that their errors
     /// name the option and not a message. `wait` is the session's own mode.
     pub(crate) fn encode(&self, wait: WaitMode) -> Result<Negotiate> {
@@ -127,7 +159,7 @@ impl FunctionRequest {
             deadline_ms: U32::new(deadline_ms),
             reserved0: U32::ZERO,
             signature: U64::new(self.signature),
-            shape: CallsShape::new(self.depth, self.cell_bytes.unwrap_or(u32::MAX)).shape(),
+            shape: self.shape()?,
             reserved1: [U64::ZERO; 3],
         })
     }
@@ -148,6 +180,13 @@ mod tests {
             why(FunctionRequest::new("f").deadline(Duration::from_micros(10)))
                 .contains("from 1 to")
         );
+        for (program, host) in [(0, 0), (1, 2), (2, 1), (1 << 19, 2), (2, u32::MAX)] {
+            let why = why(FunctionRequest::new("f").queues(program, host));
+            assert!(why.contains("2 to 262144"), "{why}");
+        }
+        assert!(why(FunctionRequest::new("f").kind(ChannelKind::Queues)).contains("0 and 0 pages"));
+        let n = FunctionRequest::new("f").queues(2, 9).encode(WaitMode::Hybrid).unwrap();
+        assert_eq!(QueuesShape::read(&n.shape), Ok(QueuesShape::new(2, 9)));
         let n = FunctionRequest::new("f").encode(WaitMode::Hybrid).unwrap();
         assert_eq!(CallsShape::read(&n.shape), Ok(CallsShape::new(0, u32::MAX)));
         assert_eq!(n.deadline_ms.get(), 0);

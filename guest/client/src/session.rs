@@ -5,7 +5,7 @@ use crate::control::{self, Control};
 use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
 use crate::function::{Active, Function};
-use crate::grant::Grant;
+use crate::grant::{Grant, NO_WINDOW};
 use crate::heartbeat::Heartbeat;
 use crate::request::FunctionRequest;
 use crate::transport::Window;
@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use vfun_signature::Signature;
 use vfun_window::Process;
+use vfun_wire::kind::ChannelKind;
 use vfun_wire::message::{
     CODE_ENTRIES, Codes, Describe, Empty, Kind, LIST_ENTRIES, List, ListAck, Location, Name, row,
 };
@@ -301,9 +302,23 @@ impl Session {
     /// Asks for a function. Nothing runs yet: see [`Grant::activate`].
     pub fn negotiate(&self, request: &FunctionRequest) -> Result<Grant> {
         let ask = request.encode(self.inner.policy.mode())?;
+        if request.kind == ChannelKind::Queues {
+            self.has_queues()?;
+        }
         let body = self.inner.request(Kind::Negotiate, ask.as_bytes(), control::TIMEOUT)?;
         let info = control::grant_info(&body, &request.name, request.kind)?;
         Ok(Grant::new(self.inner.clone(), info))
+    }
+
+    /// Whether channels of queues can be asked for.
+    fn has_queues(&self) -> Result<()> {
+        match (&self.inner.window, self.inner.info.features.has(Features::QUEUES)) {
+            (None, _) => Err(Error::Unsupported(NO_WINDOW)),
+            (Some(_), false) => Err(Error::Unsupported(
+                "the host, or this machine's kernel module, is too old to have queues: update it",
+            )),
+            (Some(_), true) => Ok(()),
+        }
     }
 
     /// Negotiates a function with the defaults and activates it.

@@ -46,7 +46,7 @@ impl BorrowedCell {
                 t.check_open()?;
                 Ok(BorrowedCell::Frame(vec![0; t.max_args()]))
             }
-            Way::Floor(_) => Err(Calls::no_calls()),
+            Way::Floor(_) | Way::Queues(_) => Err(Calls::no_calls()),
         }
     }
 

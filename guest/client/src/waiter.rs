@@ -122,7 +122,7 @@ fn wakes(function: &Active) -> Wakes {
     match function.calls.way() {
         Ok(Way::Window(w)) => w.bell().map_or(Wakes::Clock, Wakes::Bell),
         Ok(Way::Tcp(t)) => Wakes::Line(t.connection().clone()),
-        Ok(Way::Floor(_)) | Err(_) => Wakes::Clock,
+        Ok(Way::Floor(_) | Way::Queues(_)) | Err(_) => Wakes::Clock,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::policy::{Key, Policy, key_of, matches};
 use crate::services::Owner;
+use core::net::IpAddr;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,6 +12,7 @@ use vfun_admin::{Transport, VmName};
 use vfun_jail::Device;
 use vfun_signature::Signature;
 use vfun_supervise::{Driver, Lengths};
+use vfun_wire::kind::ChannelKind;
 use vfun_wire::message::Location;
 use vfun_wire::version::FunctionVersion;
 
@@ -62,6 +64,12 @@ impl Function {
             true => self.hardware.as_ref().map(|h| &h.driver),
             false => self.software.as_ref(),
         }
+    }
+
+    /// Whether it has channels of a kind: all its drivers serve them.
+    pub fn serves(&self, kind: ChannelKind) -> bool {
+        let drivers = self.software.iter().chain(self.hardware.iter().map(|h| &h.driver));
+        drivers.map(vfun_kinds::of).all(|k| k.channels.contains(&kind))
     }
 
     /// The devices that its driver at a place opens.
@@ -209,6 +217,9 @@ pub struct Client {
     pub uids: Vec<u32>,
     /// How its VMs compete for network VFs, by the VM's name; those that do.
     pub nics: BTreeMap<String, vfun_nics::declared::Vm>,
+    /// Addresses of its VMs in the network that they have among themselves, by the VM's name;
+    /// that of programs on the host by the client's. Those that have one.
+    pub addresses: BTreeMap<String, IpAddr>,
 }
 
 /// A VM of a client.

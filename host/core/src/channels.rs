@@ -1,8 +1,9 @@
 //! Channels: how they are opened, closed and broken.
 
-use super::grant::{Grant, Stage};
+use super::grant::{Grant, Holder, Stage};
 use super::switch::Phase;
 use super::{Action, Core, Level, ServiceId};
+use core::net::IpAddr;
 use vfun_wire::message::Location;
 use vfun_wire::status::BreakReason;
 use vfun_wire::{Handle, NackCode, Status};
@@ -51,6 +52,8 @@ impl Core {
             window,
             place,
             app: g.holder.app.clone(),
+            vm: g.holder.vm.clone(),
+            address: self.address_of(&g.holder),
             session: g.holder.session,
             deadline_ms: g.terms.deadline_ms,
             calls_per_s: g.terms.calls_per_s,
@@ -58,6 +61,12 @@ impl Core {
             vf: g.vf().filter(|_| standby.unwrap_or(g.subject.location).is_hardware()),
             standby: standby.is_some(),
         });
+    }
+
+    /// The address that a manifest gives where a holder is.
+    fn address_of(&self, holder: &Holder) -> Option<IpAddr> {
+        let client = self.catalog.clients.get(&holder.client_id)?;
+        client.addresses.get(holder.vm.as_ref().unwrap_or(&client.name)).copied()
     }
 
     pub(super) fn channel_opened(

@@ -1,6 +1,7 @@
 //! What goes into the state machine and what comes out.
 
 use super::grant::GrantState;
+use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use vfun_admin::DrainOf;
 use vfun_supervise::Driver;
@@ -309,6 +310,10 @@ pub enum Action {
         place: ChannelPlace,
         /// Name of the app that calls.
         app: String,
+        /// The VM that it is in, by its name; `None`: it runs on the host.
+        vm: Option<String>,
+        /// The address of that VM, or of programs on the host, if a manifest gives it one.
+        address: Option<IpAddr>,
         session: Handle,
         /// Deadline of each call, ms.
         deadline_ms: u32,

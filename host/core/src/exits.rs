@@ -1,6 +1,6 @@
 //! The end of a service's process: what it was, and what becomes of the service's grants.
 
-use super::grant::Stage;
+use super::grant::{Grant, Stage};
 use super::services::{Service, ServiceState};
 use super::switch::Phase;
 use super::watch::log_of;
@@ -131,6 +131,10 @@ impl Core {
         let Some(g) = self.grants.get_mut(channel) else { return };
         match g.stage {
             Stage::Active { .. } | Stage::Recovering { .. } => {
+                if self.dies_with_service(channel, &end.how(), out) {
+                    return;
+                }
+                let Some(g) = self.grants.get_mut(channel) else { return };
                 // The other one's call, if that was over its deadline: it had
                 // its turn, so this one was in none.
                 let status = match g.take_left() {
@@ -177,8 +181,26 @@ impl Core {
         }
     }
 
+    /// The service that had a grant's channel has it no more. Whether the channel is of a
+    /// kind that nobody else can serve: it is broken off then.
+    pub(super) fn dies_with_service(
+        &mut self,
+        channel: Handle,
+        why: &str,
+        out: &mut Vec<Action>,
+    ) -> bool {
+        let dies = self.grants.get(channel).is_ok_and(Grant::dies_with_service);
+        if dies {
+            self.break_off(channel, BreakReason::ServiceLost, why, out);
+        }
+        dies
+    }
+
     /// A grant was about to use a service that was on its way out.
     pub(super) fn restart_elsewhere(&mut self, now: u64, channel: Handle, out: &mut Vec<Action>) {
+        if self.dies_with_service(channel, "its service was told to end", out) {
+            return;
+        }
         let Some(g) = self.grants.get_mut(channel) else { return };
         match g.stage {
             Stage::Granted => {}

@@ -76,6 +76,15 @@ pub struct Shape {
     pub shape: kind::Shape,
 }
 
+/// Whether channels of a kind end with their service: nobody else knows what it kept of
+/// them. Of the others all that there is to know stands in the window.
+pub const fn dies_with_service(kind: ChannelKind) -> bool {
+    match kind {
+        ChannelKind::Calls | ChannelKind::Floor => false,
+        ChannelKind::Queues => true,
+    }
+}
+
 /// What is granted: a channel to a function.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Subject {
@@ -350,6 +359,11 @@ impl Grant {
             Stage::Activating { .. } => None,
             _ => self.channel(),
         }
+    }
+
+    /// Whether it is served and cannot be served by another service.
+    pub(super) fn dies_with_service(&self) -> bool {
+        self.stage.goes_on() && dies_with_service(self.subject.shape.kind)
     }
 
     /// Whether it is broken or released.

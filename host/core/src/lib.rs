@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod activate;
+mod asked;
 pub mod bond;
 pub mod breakers;
 mod buffer;

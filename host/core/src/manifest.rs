@@ -1,6 +1,7 @@
 //! Manifests: how functions and clients are declared. TOML; a wrong one is
 //! refused with file, line and reason, and nothing of it is taken.
 
+mod addresses;
 mod drivers;
 mod nics;
 pub mod window;
@@ -325,6 +326,7 @@ struct ClientToml {
     #[serde(default)]
     vm: BTreeMap<Spanned<String>, VmToml>,
     nics: Option<Spanned<NicsToml>>,
+    address: Option<Spanned<String>>,
 }
 
 /// How a VM is wired. What it leaves out is as the client says.
@@ -334,6 +336,7 @@ struct VmToml {
     window: Option<Spanned<String>>,
     transport: Option<Spanned<String>>,
     nics: Option<Spanned<NicsToml>>,
+    address: Option<Spanned<String>>,
 }
 
 fn vm() -> Spanned<String> {
@@ -359,6 +362,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         wiring(&src, kind, t.transport.as_ref(), t.window.as_ref(), t.vm.is_empty())?;
     let vms = vms(&src, &name, kind, Vm { name: name.clone(), transport, window_bytes }, &t)?;
     let nics = nics::of_client(&src, &name, kind, &t)?;
+    let addresses = addresses::of_client(&src, &name, &t)?;
     for f in &t.functions {
         if f.get_ref() != "*" {
             src.name(f)?;
@@ -408,6 +412,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         credential_sha256,
         uids: t.uids,
         nics,
+        addresses,
     })
 }
 
@@ -541,6 +546,7 @@ pub fn default_host_client(id: u32) -> Client {
         credential_sha256: None,
         uids: vec![],
         nics: BTreeMap::new(),
+        addresses: BTreeMap::new(),
     }
 }
 

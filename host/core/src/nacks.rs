@@ -8,6 +8,7 @@ use super::{Handle, drain::Drained};
 use vfun_wire::kind::ChannelKind;
 use vfun_wire::limits::*;
 use vfun_wire::message::Kind;
+use vfun_wire::queues::QueuesShape;
 use vfun_wire::version::{FunctionVersion, no_common};
 use vfun_wire::{Nack, NackCode, PAGE};
 
@@ -222,19 +223,44 @@ pub(super) fn signature(f: &Function, callers: u64) -> Nack {
     )
 }
 
-pub(super) fn kind(f: &Function, fits: ChannelKind, kind: ChannelKind) -> Nack {
-    let sentence = format!("'{}' has channels of kind {fits}, not {kind}", f.name);
+pub(super) fn kind(f: &Function, kind: ChannelKind) -> Nack {
+    let fits: Vec<&str> =
+        ChannelKind::ALL.iter().filter(|k| f.serves(**k)).map(|k| k.text()).collect();
+    let sentence = format!("'{}' has channels of kind {}, not {kind}", f.name, fits.join(" and "));
+    Nack::new(NackCode::Unsupported, sentence)
+}
+
+pub(super) fn kind_without_feature(kind: ChannelKind) -> Nack {
+    let sentence = format!(
+        "a channel of kind {kind} needs a feature that the app's side does not offer: update its VirtFun"
+    );
     Nack::new(NackCode::Unsupported, sentence)
 }
 
 pub(super) fn shape(shape: &Shape) -> Nack {
-    let (depth, cell_bytes) = (shape.cells().depth, shape.cells().cell_bytes);
-    Nack::new(
-        NackCode::BeyondLimit,
-        format!(
-            "a channel of {depth} cells with {cell_bytes} bytes each is not possible: depth is a power of two up to {DEPTH_MAX}, cells have at most {CELL_BYTES_MAX} bytes"
+    let limits = match shape.kind {
+        ChannelKind::Calls | ChannelKind::Floor => format!(
+            "depth is a power of two up to {DEPTH_MAX}, cells have at most {CELL_BYTES_MAX} bytes"
         ),
-    )
+        ChannelKind::Queues => {
+            format!("a side has {QUEUES_PAGES_MIN} to {QUEUES_PAGES_MAX} pages")
+        }
+    };
+    let sentence = format!("a channel of {} is not possible: {limits}", measures(shape));
+    Nack::new(NackCode::BeyondLimit, sentence)
+}
+
+/// How large a channel is, for people.
+fn measures(shape: &Shape) -> String {
+    match shape.kind {
+        ChannelKind::Calls | ChannelKind::Floor => {
+            let cells = shape.cells();
+            format!("{} cells with {} bytes each", cells.depth, cells.cell_bytes)
+        }
+        ChannelKind::Queues => QueuesShape::read(&shape.shape).map_or(String::new(), |s| {
+            format!("{} pages for the program and {} for the host", s.program_pages, s.host_pages)
+        }),
+    }
 }
 
 pub(super) fn cells_too_small(f: &Function, cell_bytes: u32, least: u32) -> Nack {
@@ -248,16 +274,22 @@ pub(super) fn cells_too_small(f: &Function, cell_bytes: u32, least: u32) -> Nack
 }
 
 pub(super) fn larger_than_window(shape: &Shape, w: &Window) -> Nack {
-    Nack::new(
-        NackCode::NoCapacity,
-        format!(
-            "a channel of {} cells with {} bytes of arguments and as many of results takes {} bytes; the window has {} for channels: send less in a call, ask for fewer cells, or give the client a larger window",
-            shape.cells().depth,
-            shape.cells().cell_bytes,
-            shape.bytes(),
-            w.control.heap.total()
+    let (bytes, total) = (shape.bytes(), w.control.heap.total());
+    let (takes, less) = match shape.kind {
+        ChannelKind::Calls | ChannelKind::Floor => (
+            format!(
+                "a channel of {} cells with {} bytes of arguments and as many of results",
+                shape.cells().depth,
+                shape.cells().cell_bytes
+            ),
+            "send less in a call, ask for fewer cells",
         ),
-    )
+        ChannelKind::Queues => (format!("a channel of {}", measures(shape)), "ask for fewer pages"),
+    };
+    let sentence = format!(
+        "{takes} takes {bytes} bytes; the window has {total} for channels: {less}, or give the client a larger window"
+    );
+    Nack::new(NackCode::NoCapacity, sentence)
 }
 
 pub(super) fn only_hardware(f: &Function) -> Nack {

@@ -1,19 +1,18 @@
 //! Negotiations: what an app asks for becomes a grant, or is refused.
 
+use super::asked::AskedShape;
 use super::catalog::{Client, Function, Hardware};
-use super::grant::{Grant, Holder, Lease, Replay, Shape, Stage, Subject, Terms};
+use super::grant::{Grant, Holder, Lease, Replay, Shape, Stage, Subject, Terms, dies_with_service};
 use super::grants::Key;
 use super::nacks::{self, malformed};
 use super::requests::{Answer, body, zero};
 use super::services::Owner;
 use super::sessions::Session;
 use super::{Action, Core, ReplyTo, rules};
-use vfun_supervise::Driver;
-use vfun_wire::kind::{CallsShape, ChannelKind};
-use vfun_wire::limits::*;
+use vfun_wire::kind::{self, ChannelKind};
 use vfun_wire::message::{Kind, Location, Negotiate, NegotiateAck, Preference, WaitMode};
 use vfun_wire::version::FunctionVersion;
-use vfun_wire::{Handle, LINE, Nack, names};
+use vfun_wire::{Handle, Nack, names};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
@@ -25,8 +24,7 @@ struct WantedChannel<'a> {
     preference: Preference,
     wait: WaitMode,
     kind: ChannelKind,
-    /// Of both kinds that there are.
-    cells: CallsShape,
+    shape: AskedShape,
     deadline_ms: u32,
 }
 
@@ -49,7 +47,7 @@ impl<'a> WantedChannel<'a> {
             preference,
             wait,
             kind,
-            cells: CallsShape::read(&n.shape).map_err(|e| malformed(e.to_string()))?,
+            shape: AskedShape::read(kind, &n.shape).map_err(|e| malformed(e.to_string()))?,
             deadline_ms: n.deadline_ms.get(),
         })
     }
@@ -120,7 +118,7 @@ impl Core {
                 wait,
             },
             stage: Stage::Granted,
-            lease: self.wanted_lease(client, f, location, n.preference),
+            lease: self.wanted_lease(client, f, location, n),
             replay: Replay { asked: to, activated: None },
             since_ms: now,
             restarts: 0,
@@ -145,13 +143,12 @@ impl Core {
         if n.signature != 0 && n.signature != f.fingerprint() {
             return Err(nacks::signature(f, n.signature));
         }
-        let fits = match f.software {
-            Some(Driver::Floor) => ChannelKind::Floor,
-            _ => ChannelKind::Calls,
-        };
-        match n.kind == fits {
+        if !f.serves(n.kind) {
+            return Err(nacks::kind(f, n.kind));
+        }
+        match s.features.has(kind::row(n.kind).needs) {
             true => Ok(f),
-            false => Err(nacks::kind(f, fits, n.kind)),
+            false => Err(nacks::kind_without_feature(n.kind)),
         }
     }
 
@@ -162,22 +159,7 @@ impl Core {
         f: &Function,
         n: &WantedChannel<'_>,
     ) -> Result<Shape, Nack> {
-        let depth = match n.cells.depth.get() {
-            0 => DEPTH_DEFAULT,
-            d => d,
-        };
-        let least = least_room(f);
-        let cell_bytes = match n.cells.cell_bytes.get() {
-            u32::MAX => CELL_BYTES_DEFAULT.max(least).next_multiple_of(LINE as u32),
-            b => b.checked_next_multiple_of(LINE as u32).unwrap_or(u32::MAX),
-        };
-        let shape = Shape { kind: n.kind, shape: CallsShape::new(depth, cell_bytes).shape() };
-        if shape.wants().is_err() {
-            return Err(nacks::shape(&shape));
-        }
-        if cell_bytes.max(INLINE_BYTES as u32) < least {
-            return Err(nacks::cells_too_small(f, cell_bytes, least));
-        }
+        let shape = n.shape.granted(n.kind, f)?;
         let w = self.windows.get(&s.window).ok_or_else(nacks::client_removed)?;
         match shape.bytes() > w.control.heap.total() {
             true => Err(nacks::larger_than_window(&shape, w)),
@@ -192,11 +174,12 @@ impl Core {
         client: &Client,
         f: &Function,
         location: Location,
-        preference: Preference,
+        n: &WantedChannel<'_>,
     ) -> Option<Lease> {
         let hw = f.hardware.as_ref().filter(|hw| hw.leased)?;
         let vf = location.is_hardware().then(|| self.free_vf(client.id, hw)).flatten();
-        let movable = preference == Preference::Any && f.software.is_some();
+        let wanted = n.preference == Preference::Any && f.software.is_some();
+        let movable = wanted && !dies_with_service(n.kind);
         Some(Lease { device: hw.device.clone(), movable, vf, ..Lease::default() })
     }
 
@@ -256,10 +239,4 @@ impl Core {
             },
         }
     }
-}
-
-/// Bytes that a cell of this function must hold at least.
-fn least_room(f: &Function) -> u32 {
-    let of = |s: &vfun_signature::Signature| s.args.min_bytes().max(s.results.min_bytes());
-    f.signature.as_ref().map_or(0, |s| of(s) as u32)
 }

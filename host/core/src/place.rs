@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use vfun_supervise::Place as Noted;
 use vfun_wire::PAGE;
 use vfun_wire::header::HEAP_OFF;
-use vfun_wire::kind::{CallsShape, RequiredRanges, row};
+use vfun_wire::kind::{CallsShape, ChannelKind, RequiredRanges, row};
 use vfun_wire::limits::WINDOW_BYTES_MAX;
 use vfun_wire::place::ChannelPlace;
 use vfun_wire::range::{Heap, PlaceError, Range};
@@ -46,7 +46,11 @@ impl Shape {
 
     /// Its cells, if it is of a kind that has them; else a shape without any.
     pub fn cells(&self) -> CallsShape {
-        CallsShape::read(&self.shape).unwrap_or(CallsShape::new(0, 0))
+        match self.kind {
+            ChannelKind::Calls | ChannelKind::Floor => CallsShape::read(&self.shape).ok(),
+            ChannelKind::Queues => None,
+        }
+        .unwrap_or(CallsShape::new(0, 0))
     }
 }
 
@@ -115,7 +119,6 @@ pub(super) fn in_pages(off: u64, bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfun_wire::kind::ChannelKind;
 
     #[test]
     fn a_range_of_another_window_is_not_taken_from_this_one() {

@@ -431,7 +431,7 @@ impl Core {
         out: &mut Vec<Action>,
     ) -> bool {
         let Some(g) = self.grants.get_mut(grant) else { return false };
-        if !g.movable() || !g.stage.goes_on() {
+        if !g.movable() || !g.stage.goes_on() || g.dies_with_service() {
             return false;
         }
         match g.moving() {

@@ -80,6 +80,9 @@ impl Core {
     fn mend(&mut self, now: u64, out: &mut Vec<Action>) {
         self.mend_moves();
         for grant in self.all_of(|g| g.service().is_some_and(|s| !self.services.contains_key(&s))) {
+            if self.dies_with_service(grant, "its service is gone", out) {
+                continue;
+            }
             let Some(g) = self.grants.get_mut(grant) else { continue };
             match g.stage {
                 Stage::Activating { .. } | Stage::Active { .. } | Stage::Recovering { .. } => {
@@ -152,6 +155,9 @@ impl Core {
 
     /// A service does not have a channel that it should have, or has let go of.
     fn serves_no_more(&mut self, now: u64, id: ServiceId, channel: Handle, out: &mut Vec<Action>) {
+        if self.dies_with_service(channel, "its service has let go of it", out) {
+            return;
+        }
         let Some(g) = self.grants.get_mut(channel) else { return };
         if g.is_let_go() {
             return self.change_over(now, channel, out);

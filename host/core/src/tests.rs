@@ -29,6 +29,7 @@ mod invariants;
 mod leases;
 mod notes;
 mod policy;
+mod queues;
 mod takeover;
 mod vms;
 mod watch;
@@ -73,6 +74,7 @@ fn client(id: u32, name: &str) -> Client {
         credential_sha256: None,
         uids: vec![],
         nics: Default::default(),
+        addresses: Default::default(),
     }
 }
 

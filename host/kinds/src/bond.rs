@@ -6,11 +6,13 @@ use crate::{Kind, Opens, Part};
 use vfun_jail::seccomp::lists::{DATA, NO_FILE, service};
 use vfun_policy::source::ManifestError;
 use vfun_supervise::Driver;
+use vfun_wire::kind::ChannelKind;
 use vfun_wire::version::Features;
 
 pub static KIND: Kind = Kind {
     word: "bond",
     program: &PROGRAM,
+    channels: &[ChannelKind::Calls],
     keys: &[],
     declare: built_in,
     file: |_| None,

@@ -5,11 +5,13 @@ use crate::{Kind, Opens, Part};
 use vfun_jail::seccomp::lists::{DATA, service};
 use vfun_policy::source::ManifestError;
 use vfun_supervise::Driver;
+use vfun_wire::kind::ChannelKind;
 use vfun_wire::version::Features;
 
 pub static KIND: Kind = Kind {
     word: "floor",
     program: &PROGRAM,
+    channels: &[ChannelKind::Floor],
     keys: &[],
     declare,
     file: |_| None,

@@ -13,8 +13,10 @@ mod bond;
 mod declared;
 mod floor;
 pub mod limits;
+mod mirror;
 mod native;
 mod opencl;
+mod verbs;
 mod wasm;
 
 #[cfg(test)]
@@ -30,6 +32,7 @@ use vfun_jail::seccomp::lists::{WRITES, WRITES_OLD};
 use vfun_jail::seccomp::{self, Rule};
 use vfun_policy::source::ManifestError;
 use vfun_supervise::{Driver, Filters};
+use vfun_wire::kind::ChannelKind;
 use vfun_wire::version::Features;
 
 /// A kind of service.
@@ -38,6 +41,8 @@ pub struct Kind {
     pub word: &'static str,
     /// Which program serves it.
     pub program: &'static Program,
+    /// The kinds of channel that it serves.
+    pub channels: &'static [ChannelKind],
     /// Keys of a manifest that only this kind has, at the top or in `[hardware]`.
     pub keys: &'static [&'static str],
     /// Makes the driver of what a manifest says.
@@ -88,7 +93,8 @@ pub enum Opens {
 }
 
 /// The kinds that manifests declare.
-pub static DECLARED: [&Kind; 4] = [&native::KIND, &wasm::KIND, &opencl::KIND, &floor::KIND];
+pub static DECLARED: [&Kind; 6] =
+    [&native::KIND, &wasm::KIND, &opencl::KIND, &verbs::KIND, &floor::KIND, &mirror::KIND];
 
 /// The kind of a function's software where its manifest names none.
 pub static DEFAULT: &Kind = &native::KIND;
@@ -101,7 +107,9 @@ pub fn of(driver: &Driver) -> &'static Kind {
         Driver::Submitted { .. } => &wasm::SUBMITTED,
         Driver::Submit => &wasm::SUBMIT,
         Driver::OpenCl { .. } => &opencl::KIND,
+        Driver::Verbs => &verbs::KIND,
         Driver::Floor => &floor::KIND,
+        Driver::Mirror => &mirror::KIND,
         Driver::Bond => &bond::KIND,
     }
 }

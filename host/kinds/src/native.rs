@@ -4,6 +4,7 @@ use crate::{Kind, Opens, Part, Program};
 use vfun_jail::seccomp::lists::{CODE, DATA, DRIVER, DRIVER_OLD, SECOND, service};
 use vfun_policy::source::ManifestError;
 use vfun_supervise::Driver;
+use vfun_wire::kind::ChannelKind;
 use vfun_wire::version::Features;
 
 /// The one program without which no manager starts.
@@ -13,6 +14,7 @@ pub static PROGRAM: Program =
 pub static KIND: Kind = Kind {
     word: "native",
     program: &PROGRAM,
+    channels: &[ChannelKind::Calls],
     keys: &[],
     declare,
     file: |driver| match driver {

@@ -17,6 +17,7 @@ use vfun_jail::seccomp::{Answer, Rule, When};
 use vfun_kernelmap::{DeviceChoice, DeviceKind, Map, Mapping};
 use vfun_policy::source::ManifestError;
 use vfun_supervise::Driver;
+use vfun_wire::kind::ChannelKind;
 use vfun_wire::message::Location;
 use vfun_wire::version::Features;
 
@@ -26,6 +27,7 @@ pub static PROGRAM: Program =
 pub static KIND: Kind = Kind {
     word: "opencl",
     program: &PROGRAM,
+    channels: &[ChannelKind::Calls],
     keys: &["opencl"],
     declare,
     file: |driver| match driver {

@@ -14,7 +14,7 @@ fn arg(n: usize, value: i32) -> [u64; 6] {
     all
 }
 
-fn drivers() -> [Driver; 7] {
+fn drivers() -> [Driver; 9] {
     let map = vfun_kernelmap::Map {
         kernel: "k".into(),
         binary: false,
@@ -34,7 +34,9 @@ fn drivers() -> [Driver; 7] {
         Driver::Submitted { sha256, memory_bytes: 1 << 20, code: None },
         Driver::Submit,
         Driver::OpenCl { kernel: "/x".into(), signature: String::new(), map: Box::new(map) },
+        Driver::Verbs,
         Driver::Floor,
+        Driver::Mirror,
         Driver::Bond,
     ]
 }
@@ -49,11 +51,25 @@ fn every_kind_has_a_program_and_a_first_list() {
         assert_eq!(declared, driver != Driver::Bond, "{driver:?}");
         assert_eq!(reads(&driver).contains(&"/x".into()), file(&driver).is_some(), "{driver:?}");
     }
-    assert!(
-        named("magic").is_err_and(
-            |e| e.ends_with("is not one of \"native\", \"wasm\", \"opencl\", \"floor\"")
+    assert!(named("magic").is_err_and(|e| {
+        e.ends_with(
+            "is not one of \"native\", \"wasm\", \"opencl\", \"verbs\", \"floor\", \"mirror\"",
         )
-    );
+    }));
+}
+
+#[test]
+fn every_kind_serves_some_channels_and_two_serve_queues() {
+    for driver in drivers() {
+        let channels = of(&driver).channels;
+        assert!(!channels.is_empty(), "{driver:?}");
+        let queues = channels.contains(&ChannelKind::Queues);
+        assert_eq!(queues, matches!(driver, Driver::Mirror | Driver::Verbs), "{driver:?}");
+        assert!(
+            !queues || channels.contains(&ChannelKind::Calls),
+            "calls say what queues there are"
+        );
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use vfun_jail::seccomp::lists::{CODE, DATA, NO_FILE, READ_FILES, SECOND, allow, 
 use vfun_policy::size;
 use vfun_policy::source::ManifestError;
 use vfun_supervise::Driver;
+use vfun_wire::kind::ChannelKind;
 use vfun_wire::version::Features;
 
 pub static PROGRAM: Program =
@@ -21,6 +22,7 @@ pub static PROGRAM: Program =
 pub static KIND: Kind = Kind {
     word: "wasm",
     program: &PROGRAM,
+    channels: &[ChannelKind::Calls],
     keys: &["memory"],
     declare,
     file: |driver| match driver {

@@ -165,6 +165,8 @@ pub trait Act: System {
             window,
             place,
             app,
+            vm,
+            address,
             session: Handle(session),
             deadline_ms,
             calls_per_s,
@@ -181,6 +183,8 @@ pub trait Act: System {
         let open = Open {
             channel,
             app,
+            vm,
+            address,
             session,
             origin,
             window_bytes,

@@ -14,9 +14,10 @@ use vfun_wire::header::{
     HEAP_OFF, HOST_BEAT_OFF, HOST_SLEEPS_OFF, HOST_STATE_OFF, POSTED_OFF, SESSIONS_OFF,
     WINDOWS_OFF, WindowEntry, WindowHeader, host_state,
 };
-use vfun_wire::kind::Calls;
+use vfun_wire::kind::{Calls, ChannelKind};
 use vfun_wire::limits::{CONTROL_CELLS, SESSIONS, WINDOWS_MAX};
 use vfun_wire::place::ChannelPlace;
+use vfun_wire::queues::host_head;
 use vfun_wire::status::BreakReason;
 use vfun_wire::version::Features;
 use vfun_wire::{LINE, Nack, NackCode, Status};
@@ -359,7 +360,9 @@ impl HostWindow {
         let all = self.bells.as_ref().is_some_and(Bells::are_a_vms);
         for (range, want) in place.ranges().iter().zip(place.wants().iter()) {
             let (off, bytes) = (range.offset.get(), range.bytes.get());
-            if all && self.pages.punch(range) {
+            // What is large is given back in any case: to write a GiB takes long.
+            let whole = all || want.zeroed == bytes;
+            if whole && self.pages.punch(range) {
                 continue;
             }
             let zeroed = if all { bytes } else { want.zeroed };
@@ -456,8 +459,15 @@ impl HostWindow {
 
     /// A channel's counters, as its service keeps them.
     pub fn counters(&self, place: &ChannelPlace) -> Counters {
-        let Some((datain, _)) = self.datain(place) else { return Counters::default() };
-        let at = |i| datain.load(i, Ordering::Relaxed);
+        let head = self.pages.range(place.head());
+        let at = |i| head.load(i, Ordering::Relaxed);
+        match place.kind() {
+            ChannelKind::Calls | ChannelKind::Floor => {}
+            // Queues have no calls.
+            ChannelKind::Queues => {
+                return Counters { rang: at(host_head::RANG), ..Counters::default() };
+            }
+        }
         Counters {
             calls: at(in_header::CALLS),
             errors: at(in_header::ERRORS),
@@ -476,7 +486,8 @@ impl HostWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfun_wire::kind::ChannelKind;
+    use vfun_wire::PAGE;
+    use vfun_wire::queues::QueuesShape;
     use vfun_wire::range::{Access as Writers, Range};
 
     #[test]
@@ -499,6 +510,43 @@ mod tests {
             let mut found = vec![1; 8 << 12];
             buffer.read(0, &mut found).unwrap();
             assert!(found.iter().all(|byte| *byte == 0));
+        }
+    }
+
+    #[test]
+    fn both_sides_of_queues_begin_with_zeros_and_only_their_rings_count() {
+        const BYTES: u64 = 1 << 20;
+        let page = PAGE as u64;
+        let (program, host) = (HEAP_OFF as u64, HEAP_OFF as u64 + 9 * page);
+        let ranges = [
+            Range::new(0, Writers::AppWrites, program, 3 * page),
+            Range::new(0, Writers::HostWrites, host, 4 * page),
+        ];
+        let shape = QueuesShape::new(3, 4).shape();
+        let place = ChannelPlace::new(ChannelKind::Queues, shape, (1, 1), &ranges).unwrap();
+        // One whose pages are given back to the system, and one that is written.
+        let file = rustix::fs::memfd_create("f", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, BYTES).unwrap();
+        for memory in [vfun_window::memfd("w", BYTES).unwrap(), file] {
+            let window = HostWindow::lay_out(memory, BYTES, 1, 1, "a", None).unwrap();
+            let all = [7; 16 * PAGE];
+            window.pages.span().write(program as usize, &all).unwrap();
+            window.zero(&place);
+            let mut found = [1; 16 * PAGE];
+            window.pages.span().read(program as usize, &mut found).unwrap();
+            for (page, bytes) in found.chunks(PAGE).enumerate() {
+                let zeroed = page < 3 || (9..13).contains(&page);
+                let due = if zeroed { 0 } else { 7 };
+                assert!(bytes.iter().all(|byte| *byte == due), "page {page}");
+            }
+            let head = window.pages.range(place.head());
+            head.store(host_head::RANG, 5, Ordering::Relaxed);
+            head.store(in_header::CALLS, 3, Ordering::Relaxed);
+            assert_eq!(window.counters(&place), Counters { rang: 5, ..Counters::default() });
+            let looked = (window.answered(&place), window.in_flight(&place));
+            assert_eq!((looked, window.computes(&place)), ((0, 0), false));
+            window.break_channel(&place, BreakReason::ServiceLost);
+            assert_eq!(head.load(in_header::BROKEN, Ordering::Relaxed), 7);
         }
     }
 

@@ -58,6 +58,8 @@ pub struct Mapping {
     guard: Option<Guard>,
     /// None of memory that a child has, too.
     empty: Option<KeptEmpty>,
+    /// Who mapped it unmaps it.
+    borrowed: bool,
 }
 
 // SAFETY: a mapping is plain shared memory; every access through it is an
@@ -145,7 +147,19 @@ impl Mapping {
         let _ = unsafe {
             rustix::mm::madvise(base.as_ptr().cast(), len, rustix::mm::Advice::LinuxDontFork)
         };
-        Ok(Arc::new(Mapping { base, len, access, of, guard: None, empty }))
+        Ok(Arc::new(Mapping { base, len, access, of, guard: None, empty, borrowed: false }))
+    }
+
+    /// Memory that somebody else in this process has mapped, and will unmap; none of a null
+    /// pointer.
+    ///
+    /// # Safety
+    /// `len` bytes from `start` on, both multiples of 8, can be read and written until the last
+    /// span of this is gone.
+    pub unsafe fn borrowed(start: *mut u8, len: usize) -> Option<Arc<Self>> {
+        let (base, of) = (NonNull::new(start)?, Process::current());
+        let access = Access::ReadWrite;
+        Some(Arc::new(Mapping { base, len, access, of, guard: None, empty: None, borrowed: true }))
     }
 
     /// Puts private memory where the window was, for everybody in this process
@@ -165,8 +179,9 @@ impl Mapping {
             NonNull::new(base.map_err(failed)?.cast()).expect("mmap does not return null");
         let access = Access::ReadWrite;
         let of = Process::current();
+        let (len, borrowed) = (self.len, false);
         let private =
-            Arc::new(Mapping { base, len: self.len, access, of, guard: None, empty: None });
+            Arc::new(Mapping { base, len, access, of, guard: None, empty: None, borrowed });
         fill(&WriteSpan::whole(private.clone()));
         // Whoever kept a span of it would have none of it after the move.
         let private = Arc::into_inner(private).ok_or(MapError::Shape)?;
@@ -234,7 +249,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // What a child has at these addresses is something of its own.
-        if !self.of.is_current() {
+        if self.borrowed || !self.of.is_current() {
             return;
         }
         // Before its addresses can be another mapping's.
@@ -273,6 +288,19 @@ mod tests {
         let kept = std::cell::Cell::new(None);
         let done = read.cut_off(|private| kept.set(Some(private.clone())));
         assert!(matches!(done, Err(MapError::Shape)), "a span of it would be left in the air");
+    }
+
+    #[test]
+    fn what_is_borrowed_is_left_as_it_is() {
+        let fd = memfd("t", 4096).unwrap();
+        let own = Mapping::new(&fd, 0, 4096, Access::ReadWrite).unwrap().write().unwrap();
+        // SAFETY: `own` outlives it.
+        let borrowed = unsafe { Mapping::borrowed(own.as_mut_ptr(), own.len()) }.unwrap();
+        borrowed.write().unwrap().store(3, 7, Relaxed);
+        drop(borrowed);
+        assert_eq!(own.load(3, Relaxed), 7, "mapped still");
+        // SAFETY: nothing is there, and nothing is made of it.
+        assert!(unsafe { Mapping::borrowed(std::ptr::null_mut(), 8) }.is_none());
     }
 
     #[test]

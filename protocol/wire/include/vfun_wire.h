@@ -44,10 +44,12 @@ extern "C" {
 #define VFUN_FEATURE_MODULE (UINT64_C(1) << 5)
 #define VFUN_FEATURE_SIGNATURES (UINT64_C(1) << 6)
 #define VFUN_FEATURE_NET_ADMIN (UINT64_C(1) << 7)
+#define VFUN_FEATURE_QUEUES (UINT64_C(1) << 8)
 #define VFUN_FEATURE_OFFERED \
 	(VFUN_FEATURE_DOORBELL | VFUN_FEATURE_FLOOR | VFUN_FEATURE_BUFFERS | \
 	 VFUN_FEATURE_WINDOWS | VFUN_FEATURE_MODULE | \
-	 VFUN_FEATURE_SIGNATURES | VFUN_FEATURE_NET_ADMIN)
+	 VFUN_FEATURE_SIGNATURES | VFUN_FEATURE_NET_ADMIN | \
+	 VFUN_FEATURE_QUEUES)
 
 /* A function's version: major in the upper half, minor in the lower. */
 #define VFUN_FUNCTION_VERSION(major, minor) \
@@ -69,6 +71,8 @@ extern "C" {
 #define VFUN_DEPTH_DEFAULT 64
 #define VFUN_CELL_BYTES_MAX (UINT32_C(1) << 30)
 #define VFUN_CELL_BYTES_DEFAULT 4096
+#define VFUN_QUEUES_PAGES_MIN 2
+#define VFUN_QUEUES_PAGES_MAX (UINT32_C(1) << 18)
 #define VFUN_INLINE_BYTES 48
 #define VFUN_RANGES_MAX 8
 #define VFUN_SHAPE_BYTES 16
@@ -266,7 +270,8 @@ enum vfun_cell_state {
 
 enum vfun_channel_kind {
 	VFUN_CHANNEL_KIND_CALLS = 1,
-	VFUN_CHANNEL_KIND_FLOOR = 2
+	VFUN_CHANNEL_KIND_FLOOR = 2,
+	VFUN_CHANNEL_KIND_QUEUES = 4
 };
 
 /* Shape of calls and floor: `dataout` and `datain` of vfun_side_bytes follow from it. */
@@ -275,6 +280,13 @@ struct vfun_calls_shape {
 	uint16_t reserved0;
 	uint32_t cell_bytes;
 	uint64_t reserved1;
+};
+
+/* Shape of queues: the program's side and the host's, in pages. */
+struct vfun_queues_shape {
+	uint32_t program_pages;
+	uint32_t host_pages;
+	uint64_t reserved;
 };
 
 /* In a service's line: the cell's next call is held open, begun or not (R-CEL-12). */
@@ -351,6 +363,16 @@ static inline uint32_t vfun_word1_status(uint64_t word) { return (uint32_t)(word
 #define VFUN_IN_ASLEEP_NS 34
 #define VFUN_IN_TIMES 64
 
+/* Words of the head pages of a channel of queues. */
+#define VFUN_QUEUES_PROGRAM_SLEEPERS 0
+#define VFUN_QUEUES_PROGRAM_TOKEN0 8
+#define VFUN_QUEUES_PROGRAM_TOKEN1 9
+#define VFUN_QUEUES_PROGRAM_FREE 64
+#define VFUN_QUEUES_HOST_SLEEPS 8
+#define VFUN_QUEUES_HOST_LIFE 16
+#define VFUN_QUEUES_HOST_RANG 29
+#define VFUN_QUEUES_HOST_FREE 64
+
 /* Buckets of service times, from word VFUN_IN_TIMES on: four to an octave. */
 #define VFUN_TIMES 128
 
@@ -399,7 +421,8 @@ enum vfun_break_reason {
 	VFUN_BREAK_REASON_NO_SERVICE = 3,
 	VFUN_BREAK_REASON_RELEASED = 4,
 	VFUN_BREAK_REASON_SHUTDOWN = 5,
-	VFUN_BREAK_REASON_DEVICE_GONE = 6
+	VFUN_BREAK_REASON_DEVICE_GONE = 6,
+	VFUN_BREAK_REASON_SERVICE_LOST = 7
 };
 
 /* ---- refusals ------------------------------------------------------- */

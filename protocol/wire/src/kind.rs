@@ -5,6 +5,7 @@ use crate::channel::{side_bytes, spaces_off};
 use crate::limits::*;
 use crate::open_enum::wire_enum;
 use crate::place::ChannelPlace;
+use crate::queues::QueuesShape;
 use crate::range::{Access, PlaceError, Range};
 use crate::version::Features;
 use crate::wire_struct::wire_struct;
@@ -33,7 +34,7 @@ pub struct RequiredRanges {
 }
 
 impl RequiredRanges {
-    fn of<const N: usize>(all: [RequiredRange; N]) -> Self {
+    pub(crate) fn of<const N: usize>(all: [RequiredRange; N]) -> Self {
         const { assert!(N <= RANGES_MAX) };
         let none = RequiredRange { access: Access::HostWrites, bytes: 0, zeroed: 0 };
         let mut list = [none; RANGES_MAX];
@@ -83,6 +84,8 @@ kinds! {
     Calls = 1 "calls": CallsShape::wants, needs Features(0);
     /// Raw lines, each answered by its own first word: the floor under a call, for measuring.
     Floor = 2 "floor": CallsShape::wants, needs Features::FLOOR;
+    /// Queues in two arenas, as in [`crate::queues`].
+    Queues = 4 "queues": QueuesShape::wants, needs Features::QUEUES;
 }
 
 /// The row of a kind.
@@ -194,7 +197,7 @@ impl Calls {
 
     /// `None` for a channel of another kind.
     pub fn of(place: &ChannelPlace) -> Option<Self> {
-        let (ChannelKind::Calls | ChannelKind::Floor) = place.kind();
+        let (ChannelKind::Calls | ChannelKind::Floor) = place.kind() else { return None };
         let s = CallsShape::read(&place.shape()).ok()?;
         let [out, inn] = place.ranges() else { return None };
         Some(Calls {
@@ -219,8 +222,13 @@ mod tests {
             assert!(TABLE[i + 1..].iter().all(|o| o.kind != r.kind));
         }
         for (depth, cell_bytes) in [(1, 0), (64, 4096), (1024, 1 << 30)] {
-            let shape = CallsShape::new(depth, cell_bytes).shape();
             for r in TABLE {
+                let shape = match r.kind {
+                    ChannelKind::Calls | ChannelKind::Floor => {
+                        CallsShape::new(depth, cell_bytes).shape()
+                    }
+                    ChannelKind::Queues => QueuesShape::new(depth.max(2).into(), 2).shape(),
+                };
                 let wants = (r.wants)(&shape).unwrap();
                 let whole = |w: &RequiredRange| {
                     w.bytes.is_multiple_of(crate::PAGE as u64) && w.zeroed <= w.bytes

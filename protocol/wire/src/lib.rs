@@ -25,6 +25,7 @@ pub mod message;
 pub mod nack;
 pub mod names;
 pub mod place;
+pub mod queues;
 pub mod range;
 pub mod status;
 pub mod version;

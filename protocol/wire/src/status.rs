@@ -49,5 +49,7 @@ wire_enum! {
         /// The window's device was unplugged. Written by the guest's kernel
         /// module into the page that it puts in place of the channel's.
         DeviceGone = 6 => "the window's device was unplugged from this machine",
+        /// The service of a channel of queues died, and what it kept of them with it.
+        ServiceLost = 7 => "its service died, and with it what it kept of the queues",
     }
 }

@@ -31,6 +31,8 @@ impl Features {
     /// The app may administer the network of its VM. Through the kernel module it is the
     /// module's word (R-NEG-12): programs cannot claim it. Programs on the host never have it.
     pub const NET_ADMIN: Features = Features(1 << 7);
+    /// Channels of queues ([`crate::queues`]).
+    pub const QUEUES: Features = Features(1 << 8);
 
     /// What this version of the code implements.
     pub const OFFERED: Features = Features(
@@ -40,7 +42,8 @@ impl Features {
             | Self::WINDOWS.0
             | Self::MODULE.0
             | Self::SIGNATURES.0
-            | Self::NET_ADMIN.0,
+            | Self::NET_ADMIN.0
+            | Self::QUEUES.0,
     );
 
     /// What both sides have.

@@ -1,8 +1,9 @@
 //! `vfun-service`: serves one client's channels of one vFunction whose driver
-//! is a shared library, or of the function `bond`. The manager starts it; there is
+//! is a shared library, or of the built-in kinds `bond` and `mirror`. The manager starts it; there is
 //! nothing to type.
 
 use std::process::ExitCode;
+use vfun_mirror::Mirror;
 use vfun_sdk::loader::Library;
 use vfun_sdk::service::{Bonds, StartingService};
 use vfun_supervise::{Driver, Start};
@@ -15,6 +16,7 @@ pub fn main() -> ExitCode {
     };
     match begun.driver() {
         Driver::Bond => begun.serve(|_, given| Ok(Bonds::new(given.manager))),
+        Driver::Mirror => begun.serve(|_, _| Mirror::new()),
         _ => begun.serve(|start, _| load(start)),
     }
 }

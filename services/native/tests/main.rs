@@ -9,3 +9,4 @@ mod common;
 mod later;
 mod life;
 mod loader;
+mod queues;

@@ -20,12 +20,21 @@ pub struct Memory {
 #[derive(Debug)]
 pub struct Held {
     memory: Memory,
-    _use: Arc<()>,
+    used: Used,
 }
+
+/// Keeps a lent buffer from being taken back, also on another thread.
+#[derive(Debug)]
+pub struct Used(#[expect(dead_code, reason = "it is counted")] Arc<()>);
 
 impl Held {
     pub fn memory(&self) -> Memory {
         self.memory
+    }
+
+    /// Where it lies, and apart from that what keeps it.
+    pub fn into_parts(self) -> (Memory, Used) {
+        (self.memory, self.used)
     }
 }
 
@@ -86,7 +95,7 @@ impl Attached {
         if Arc::strong_count(&lent.uses) > 1 {
             return Err(Refusal::Argument); // two would write over each other
         }
-        Ok(Held { memory: lent.memory, _use: lent.uses.clone() })
+        Ok(Held { memory: lent.memory, used: Used(lent.uses.clone()) })
     }
 
     /// Answers the open call: the back end uses the buffer no longer. Refused while it does.

@@ -118,12 +118,13 @@ impl Dice<'_> {
         }
     }
 
-    fn roll(&mut self) -> u64 {
+    /// A number.
+    pub fn roll(&mut self) -> u64 {
         self.take(8)
     }
 
     /// A number below `end`.
-    fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         let bytes = if end <= 256 { 1 } else { 3 };
         (self.take(bytes) % end.max(1) as u64) as usize
     }

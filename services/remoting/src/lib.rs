@@ -23,7 +23,7 @@ mod tokens;
 #[cfg(feature = "trial")]
 pub mod trial;
 
-pub use attached::{Attached, Held, Memory};
+pub use attached::{Attached, Held, Memory, Used};
 pub use backend::{Backend, Context, Returned};
 pub use events::Events;
 pub use objects::{Kind, Native, Objects};

@@ -17,6 +17,7 @@
 
 mod error;
 mod instance;
+mod own;
 mod place;
 
 pub use error::LoadError;

@@ -26,6 +26,7 @@ mod manager_link;
 mod meter;
 mod porter;
 mod pulse;
+mod queues;
 mod standby;
 mod stepped;
 mod throttle;
@@ -34,6 +35,7 @@ mod watch;
 pub use bond::{Bonds, NO_ORDER};
 pub use engine::{Engine, Serve};
 pub use manager_link::ManagerLink;
+pub use queues::{ProgramBell, QueuesChannel, QueuesHeld, RungWaiter};
 #[doc(hidden)]
 pub use stepped::Stepped;
 

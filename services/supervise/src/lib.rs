@@ -13,6 +13,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use vfun_bond::{Order, Report};
@@ -197,8 +198,12 @@ pub enum Driver {
     /// Descriptor of [`ToService::Start`]: a memory file by which modules and
     /// their code go to the manager.
     Submit,
+    /// A software NIC for verbs; `vfun-service-verbs` serves it.
+    Verbs,
     /// Raw lines answered by the service itself: the floor under a call.
     Floor,
+    /// Entries of queues sent back by the service itself: the floor under a queue.
+    Mirror,
     /// The function `bond`: passes on what the agents in VMs and the manager say.
     Bond,
 }
@@ -275,6 +280,12 @@ pub struct Open {
     pub channel: u64,
     /// Who calls, for the log.
     pub app: String,
+    /// The VM that it is in, by its name; `None`: it runs on the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vm: Option<String>,
+    /// The address that the client's manifest gives that VM, or programs on the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
     /// Its session, whose buffers its calls may name; 0: it has none.
     #[serde(default)]
     pub session: u64,

@@ -231,7 +231,7 @@ mod tests {
             [(0, 1), (8, 1)].map(|(page, pages)| PageRun { window: WindowId(0), page, pages });
         let region = Region::new(&windows, (0, 0, access::ALL), (0, 8192), &runs).unwrap();
         let key = keys.insert(&mut random, region).unwrap();
-        let regions = Regions { windows, keys };
+        let regions = Regions { windows, keys, parts: vec![] };
         let view = |addr, len| View { side: Side::Remote { addr, len, key }, pd: 0, access: 0 };
         let stored = |addr, len, last| {
             let (from, to) = (view(0, len), view(addr, len));

@@ -26,6 +26,16 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         found.map(|qp| qp.state).ok_or(Refused::NoSuch("queue pair"))
     }
 
+    /// Whether a queue pair in the state SQD still works on an entry.
+    ///
+    /// # Errors
+    /// [`Refused::NoSuch`].
+    pub fn is_draining(&self, program: ProgramId, qp: QpId) -> Result<bool, Refused> {
+        let found = self.qps.get(qp.0).filter(|q| q.fixed.program == program.0);
+        let found = found.ok_or(Refused::NoSuch("queue pair"))?;
+        Ok(found.state == QpState::Sqd && found.current.is)
+    }
+
     /// Changes attributes (those of `mask`) and the state: to `to`, which is the present one
     /// where `mask` has no state. On a refusal nothing changes.
     ///

@@ -65,7 +65,11 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     /// # Errors
     /// [`Refused::Limit`].
     pub fn add_window(&mut self, window: P) -> Result<WindowId, Refused> {
-        self.regions.windows.insert(window).map(WindowId)
+        let at = self.regions.windows.insert(window)?;
+        if self.regions.parts.len() <= at as usize {
+            self.regions.parts.push(0);
+        }
+        Ok(WindowId(at))
     }
 
     /// Adds a program: where it is in the network, and its page of doorbells, zeroed.
@@ -103,6 +107,8 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         let whose = (program.0, pd.0, what.access);
         let region = Region::new(&self.regions.windows, whose, (what.iova, what.len), what.pages)?;
         let key = self.regions.keys.insert(&mut self.random, region)?;
+        let windows = self.regions.keys.get(key).into_iter().flat_map(Region::windows);
+        windows.for_each(|w| self.regions.parts[w as usize] += 1);
         self.pds[pd.0].users += 1;
         Ok(key)
     }
@@ -145,6 +151,15 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     pub fn limit_srq(&mut self, program: ProgramId, srq: SrqId, limit: u32) -> Result<(), Refused> {
         self.srq(program, srq)?.limit = limit;
         Ok(())
+    }
+
+    /// The limit below which there is an event; 0: none is asked for.
+    ///
+    /// # Errors
+    /// [`Refused::NoSuch`].
+    pub fn srq_limit(&self, program: ProgramId, srq: SrqId) -> Result<u32, Refused> {
+        let found = self.srqs.get(srq.0).filter(|s| s.program == program.0);
+        found.map(|srq| srq.limit).ok_or(Refused::NoSuch("shared receive queue"))
     }
 
     fn srq(&mut self, program: ProgramId, srq: SrqId) -> Result<&mut Srq<M>, Refused> {

@@ -33,6 +33,8 @@ pub struct Counts {
 /// Memory that may be reached by keys.
 pub(crate) struct Regions<P> {
     pub windows: Slab<P>,
+    /// How many parts of regions lie in each.
+    pub parts: Vec<u32>,
     pub keys: Drawn<Region>,
 }
 
@@ -65,6 +67,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         Engine {
             regions: Regions {
                 windows: Slab::new("windows", WINDOWS),
+                parts: vec![],
                 keys: Drawn::new("memory regions", REGIONS, u32::MAX),
             },
             programs: Slab::new("programs", PROGRAMS),

@@ -43,5 +43,5 @@ pub use payload::Payload;
 pub use refused::Refused;
 pub use region::PageRun;
 pub use run::Ran;
-pub use slab::{AhId, CqId, PdId, ProgramId, QpId, SrqId, WindowId};
+pub use slab::{AhId, CqId, PdId, ProgramId, QpId, Slab, SrqId, WindowId};
 pub use transition::{Allowed, allowed};

@@ -29,7 +29,11 @@ pub const AHS: usize = 65_536;
 pub const REGIONS: usize = 131_072;
 /// Runs of pages of one region: 1 GiB in which every fourth page lies apart.
 pub const EXTENTS: usize = 65_536;
-/// Events that nobody has taken yet. Each object makes few; what is more is counted as lost.
+/// Asynchronous events that nobody has taken yet. Each object makes few; what is more is counted
+/// as lost.
 pub const EVENTS: usize = 4096;
+/// Events of completion queues that nobody has taken yet: all that a run can make, of which each
+/// entry completes at both ends. They are taken after each run, so none is ever lost.
+pub const COMPLETED: usize = PROGRAMS * ENTRIES_A_TURN * 2;
 /// Draws of a random number before the next free one is taken.
 pub const DRAWS: u32 = 64;

@@ -100,7 +100,7 @@ impl Region {
         after.checked_sub(1).map_or(&self.first, |i| &self.rest[i])
     }
 
-    /// Windows that it lies in.
+    /// The window of each part.
     pub fn windows(&self) -> impl Iterator<Item = u32> {
         core::iter::once(&self.first).chain(&self.rest).map(|e| e.window)
     }

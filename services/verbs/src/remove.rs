@@ -13,9 +13,11 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     /// [`Refused::NoSuch`].
     pub fn deregister(&mut self, program: ProgramId, key: u32) -> Result<(), Refused> {
         let found = self.regions.keys.get(key).filter(|r| r.program == program.0);
-        let pd = found.ok_or(Refused::NoSuch("memory region"))?.pd;
-        self.regions.keys.remove(key);
-        self.pds[pd].users -= 1;
+        found.ok_or(Refused::NoSuch("memory region"))?;
+        if let Some(region) = self.regions.keys.remove(key) {
+            self.pds[region.pd].users -= 1;
+            region.windows().for_each(|w| self.regions.parts[w as usize] -= 1);
+        }
         Ok(())
     }
 
@@ -120,8 +122,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     /// # Errors
     /// [`Refused::NoSuch`], or [`Refused::Busy`].
     pub fn end_window(&mut self, window: WindowId) -> Result<P, Refused> {
-        let used = self.regions.keys.numbers(|r| r.windows().any(|w| w == window.0));
-        if !used.is_empty() {
+        if self.regions.parts.get(window.0 as usize).is_some_and(|parts| *parts > 0) {
             return Err(Refused::Busy("memory regions still lie in the window"));
         }
         self.regions.windows.remove(window.0).ok_or(Refused::NoSuch("window"))

@@ -10,6 +10,7 @@ mod channel;
 mod fake;
 mod gdma;
 mod trap;
+mod verbs;
 
 use channel::Channel;
 use std::collections::VecDeque;
@@ -135,4 +136,5 @@ fn main() {
     in_flight("null, no data space, 16 in flight", &many, 16);
     in_flight("null, no data space, 64 in flight", &many, 64);
     gdma::all();
+    verbs::all();
 }

@@ -27,6 +27,7 @@ mod starting;
 mod submit;
 mod takeover;
 mod trouble;
+mod verbs;
 mod vms;
 mod wasm;
 mod windows;

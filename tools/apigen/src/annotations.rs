@@ -27,6 +27,8 @@ pub struct Annotations {
     pub begin: Option<String>,
     /// The struct of function pointers by which programs, and the host's half, get at the functions.
     pub table: Option<String>,
+    /// The Rust type whose methods of the functions' names do the work, where no C library does.
+    pub methods: Option<String>,
     pub output: Output,
     pub status: Status,
     /// Types of numbers that the host's hooks look at wherever a function takes one.

@@ -19,6 +19,8 @@ pub struct Model {
     pub begins: bool,
     /// The struct of all functions, if programs get at them by one.
     pub table: Option<String>,
+    /// The Rust type whose methods do the work, if no C library does.
+    pub methods: Option<String>,
     pub output: Output,
     pub status: StatusModel,
     pub kinds: Vec<KindModel>,
@@ -149,6 +151,11 @@ impl FunctionModel {
         let into = of(|role| matches!(role, Role::InBytes { length: Length::Said(_) }))?;
         let out = of(|role| matches!(role, Role::OutBytes { .. }))?;
         self.split.then_some((into.name.as_str(), out.name.as_str()))
+    }
+
+    /// Whether people write its half on the host.
+    pub fn is_by_hand_on_host(&self) -> bool {
+        matches!(&self.does, Does::Call { by_hand, .. } if by_hand.host())
     }
 
     pub fn frees(&self) -> Option<&str> {

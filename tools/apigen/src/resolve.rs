@@ -35,6 +35,7 @@ pub fn resolve(
     }
     let structs = resolver.structs(&functions, &mut wrong);
     resolver.begin(&mut wrong);
+    resolver.methods(&functions, &mut wrong);
     let (Some(status), true) = (status, wrong.is_empty()) else { return Err(wrong) };
     Ok(Model {
         name: notes.name,
@@ -45,6 +46,7 @@ pub fn resolve(
         versions: !notes.versions.is_empty(),
         begins: notes.begin.is_some(),
         table: notes.table,
+        methods: notes.methods,
         output: notes.output,
         status,
         kinds,
@@ -207,6 +209,27 @@ impl Resolver<'_> {
             wrong.push(format!("{key}: the header has no constant {text}"));
         }
         known
+    }
+
+    /// Whether methods of a Rust type can do what the functions say.
+    fn methods(&self, functions: &[FunctionModel], wrong: &mut Vec<String>) {
+        if self.notes.methods.is_none() {
+            return;
+        }
+        if self.notes.table.is_some() {
+            wrong.push("methods: a `table` is one of a C library".into());
+        }
+        if let Some(name) = self.notes.object.iter().find(|(_, k)| k.handle.is_some()) {
+            wrong.push(format!("object.{}: methods take objects with pointers only", name.0));
+        }
+        for function in functions.iter().filter(|f| f.native && !f.is_by_hand_on_host()) {
+            for parameter in function.parameters.iter().filter(|p| !roles::has_method(&p.role)) {
+                wrong.push(format!(
+                    "function.{}.{}: methods do not take what its word says",
+                    function.name, parameter.name
+                ));
+            }
+        }
     }
 
     /// Whether an API that is begun says all of it.

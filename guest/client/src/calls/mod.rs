@@ -5,6 +5,7 @@ mod end;
 mod life;
 mod open;
 mod peek;
+mod queues;
 mod raw;
 mod results;
 mod tcp;
@@ -12,6 +13,7 @@ mod window;
 
 pub(crate) use open::GrantedChannel;
 pub(crate) use peek::Place;
+pub(crate) use queues::QueueSides;
 pub(crate) use raw::RawLines;
 pub use results::Results;
 pub(crate) use results::{IntoBuffer, ReadWith, Sink, ToVec};
@@ -39,6 +41,8 @@ pub(crate) enum Way {
     Tcp(TcpCalls),
     /// Raw lines: no calls at all.
     Floor(RawLines),
+    /// Queues: no calls either.
+    Queues(Box<QueueSides>),
 }
 
 /// A call under way, to be waited for or abandoned.
@@ -80,6 +84,7 @@ impl Calls {
                 Ok(())
             }
             Way::Floor(lines) => lines.cut_off(),
+            Way::Queues(sides) => sides.cut_off(),
         }
     }
 
@@ -91,7 +96,9 @@ impl Calls {
     /// The error of a call on a channel that carries none.
     #[cold]
     pub fn no_calls() -> Error {
-        Error::Unsupported("this channel carries raw lines, not calls: negotiate the kind 'calls'")
+        Error::Unsupported(
+            "this channel carries raw lines or queues, not calls: negotiate the kind 'calls'",
+        )
     }
 
     /// The window's calls, if that is the way they take.

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use vfun_ring::WindowMemory;
 use vfun_window::{Access, MapError, Spaces};
 use vfun_wire::channel::{in_header, spaces_off};
-use vfun_wire::kind::{self, CallsShape};
+use vfun_wire::kind;
 use vfun_wire::place::ChannelPlace;
+use vfun_wire::queues::Queues;
 use vfun_wire::range::PlaceError;
 
 /// A channel as the host's answer says, with its handle: checked, and as granted.
 pub(crate) struct GrantedChannel {
     pub channel: u64,
     place: ChannelPlace,
-    calls: kind::Calls,
 }
 
 impl GrantedChannel {
@@ -25,17 +25,13 @@ impl GrantedChannel {
         let wrong = |e: PlaceError| Error::HostNonsense(e.to_string());
         let (channel, place) = ChannelPlace::read(ack).map_err(wrong)?;
         place.check(&[window.checked.heap()]).map_err(wrong)?;
-        let granted = CallsShape::new(info.depth, info.cell_bytes).shape();
-        if (place.kind(), place.shape()) != (info.kind, granted) {
+        if (place.kind(), place.shape()) != (info.kind, info.shape()) {
             return Err(Error::HostNonsense(format!(
-                "the channel has another kind or shape than the {} of {} cells with {} bytes that were granted",
-                info.kind, info.depth, info.cell_bytes
+                "the channel has another kind or shape than the {} that were granted",
+                info.measures()
             )));
         }
-        let calls = kind::Calls::of(&place).ok_or_else(|| {
-            Error::HostNonsense("a channel of a kind that was not asked for".into())
-        })?;
-        Ok(GrantedChannel { channel, place, calls })
+        Ok(GrantedChannel { channel, place })
     }
 
     /// Where to ring and to sleep for it.
@@ -50,13 +46,32 @@ impl GrantedChannel {
     /// Its two sides, mapped as the law says: `dataout` for writing, `datain` for
     /// reading only.
     pub fn sides(&self, window: &Window) -> Result<WindowMemory> {
-        let number = |n: u64| usize::try_from(n).map_err(|_| Error::Map(MapError::Shape));
-        let (side, transport) = (number(self.calls.side_bytes)?, &*window.transport);
-        let out = map(transport, number(self.calls.dataout)?, side, Access::ReadWrite)?;
-        let inn = map(transport, number(self.calls.datain)?, side, Access::Read)?;
-        let out = out.write().ok_or(Error::Map(MapError::Shape))?;
-        WindowMemory::new(out, inn.read()).map_err(|_| Error::Map(MapError::Shape))
+        let calls = kind::Calls::of(&self.place).ok_or_else(Self::other_kind)?;
+        let (out, inn) = (calls.dataout, calls.datain);
+        mapped(window, (out, calls.side_bytes), (inn, calls.side_bytes))
     }
+
+    /// The two sides of a channel of queues, likewise.
+    pub fn queue_sides(&self, window: &Window) -> Result<WindowMemory> {
+        let at = Queues::of(&self.place).ok_or_else(Self::other_kind)?;
+        mapped(window, (at.program, at.program_bytes), (at.host, at.host_bytes))
+    }
+
+    fn other_kind() -> Error {
+        Error::HostNonsense("a channel of a kind that was not asked for".into())
+    }
+}
+
+/// Maps the side that the app writes, and the one that it reads: where each begins, and
+/// its bytes.
+fn mapped(window: &Window, mine: (u64, u64), theirs: (u64, u64)) -> Result<WindowMemory> {
+    let shape = || Error::Map(MapError::Shape);
+    let number = |n: u64| usize::try_from(n).map_err(|_| shape());
+    let side = |(from, bytes): (u64, u64), access| {
+        map(&*window.transport, number(from)?, number(bytes)?, access)
+    };
+    let mine = side(mine, Access::ReadWrite)?.write().ok_or_else(shape)?;
+    Ok(WindowMemory::of_sides(mine, side(theirs, Access::Read)?.read()))
 }
 
 impl WindowCalls {

@@ -5,12 +5,13 @@ use crate::grant::{GrantInfo, Stats};
 use crate::session::{Description, FunctionInfo};
 use std::time::Duration;
 use vfun_signature::Signature;
-use vfun_wire::kind::{CallsShape, ChannelKind};
+use vfun_wire::kind::{CallsShape, ChannelKind, row};
 use vfun_wire::limits::*;
 use vfun_wire::message::{
     self, CodeEntry, DescribeAck, HelloAck, ListEntry, Location, NegotiateAck, WaitMode,
 };
 use vfun_wire::names;
+use vfun_wire::queues::QueuesShape;
 use vfun_wire::version::{FunctionVersion, VERSION, VERSION_MIN};
 use zerocopy::FromBytes;
 
@@ -74,15 +75,14 @@ pub(crate) fn grant_info(body: &[u8], function: &str, kind: ChannelKind) -> Resu
     if ack.kind.get() != kind.to_wire() {
         return nonsense(format!("the grant is of a channel of kind {}, not of {kind}", ack.kind));
     }
-    let (depth, cell_bytes) = match CallsShape::read(&ack.shape) {
-        Ok(s) => (s.depth.get(), s.cell_bytes.get()),
-        Err(why) => return nonsense(format!("the grant's shape: {why}")),
-    };
-    if vfun_wire::channel::side_bytes(depth, cell_bytes).is_none() {
-        return nonsense(format!(
-            "the grant's shape ({depth} cells of {cell_bytes} bytes) is impossible"
-        ));
+    if let Err(why) = (row(kind).wants)(&ack.shape) {
+        return nonsense(format!("the grant's shape: {why}"));
     }
+    let cells = CallsShape::read(&ack.shape).ok().filter(|_| kind != ChannelKind::Queues);
+    let (depth, cell_bytes) = cells.map_or((0, 0), |s| (s.depth.get(), s.cell_bytes.get()));
+    let sides = QueuesShape::read(&ack.shape).ok().filter(|_| kind == ChannelKind::Queues);
+    let (program_pages, host_pages) =
+        sides.map_or((0, 0), |s| (s.program_pages.get(), s.host_pages.get()));
     Ok(GrantInfo {
         grant: ack.grant.get(),
         function: function.to_string(),
@@ -91,6 +91,8 @@ pub(crate) fn grant_info(body: &[u8], function: &str, kind: ChannelKind) -> Resu
         location,
         depth,
         cell_bytes,
+        program_pages,
+        host_pages,
         deadline: Duration::from_millis(ack.deadline_ms.get().into()),
         wait,
         kind,

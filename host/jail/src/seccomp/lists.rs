@@ -127,6 +127,8 @@ const SERVICE: &[Rule] = &[
     allow(SYS_fstat),
     allow(SYS_newfstatat),
     allow(SYS_statx),
+    // Whether the file that a buffer lies in has huge pages.
+    allow(SYS_fstatfs),
     // Keys of hash tables.
     allow(SYS_getrandom),
     // Where the main thread's stack ends: asked, never set.
@@ -165,7 +167,6 @@ pub const DRIVER: &[Rule] = &[
     allow(SYS_faccessat),
     allow(SYS_faccessat2),
     allow(SYS_statfs),
-    allow(SYS_fstatfs),
     allow(SYS_fadvise64),
     // Who and where it is: languages' libraries ask when they start.
     allow(SYS_getuid),

@@ -238,13 +238,13 @@ impl Daemon {
         let text = text.map_err(|e| format!("{}: {e}", file.display()))?;
         let mut table: toml::Table =
             text.parse().map_err(|e| format!("{}: {e}", file.display()))?;
-        let nics = table.remove("nics");
+        let own = ["nics", "address"].map(|key| Some((key.to_owned(), table.remove(key)?)));
         let vms = table.entry("vm").or_insert_with(|| toml::Table::new().into());
         let vms = vms.as_table_mut().ok_or_else(|| format!("{}: `vm`", file.display()))?;
         if vms.is_empty() {
             // The VM of a manifest that names none.
-            let own = nics.map(|nics| ("nics".to_owned(), nics)).into_iter();
-            vms.insert(client.to_owned(), own.collect::<toml::Table>().into());
+            let own: toml::Table = own.into_iter().flatten().collect();
+            vms.insert(client.to_owned(), own.into());
         }
         change(vms)?;
         self.declare(&table.to_string(), &file)

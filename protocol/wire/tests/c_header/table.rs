@@ -9,6 +9,7 @@ use vfun_wire::header::{GuestPage, Role, WindowEntry, WindowHeader};
 use vfun_wire::kind::{CallsShape, ChannelKind};
 use vfun_wire::message::*;
 use vfun_wire::nack::{NackBody, NackCode};
+use vfun_wire::queues::QueuesShape;
 use vfun_wire::range::{Access, Range};
 use vfun_wire::status::{BreakReason, Status};
 use vfun_wire::version::Features;
@@ -70,6 +71,7 @@ structs! {
     InLine { seq, state, flags, reserved, len, status, inline }
     Range { window, access, reserved0, reserved1, offset, bytes }
     CallsShape { depth, reserved0, cell_bytes, reserved1 }
+    QueuesShape { program_pages, host_pages, reserved }
     NackBody { code, software_instead, reserved, sentence_len, sentence }
     Hello { version_min, version_max, pid, features, app, credential_len, reserved, credential }
     HelloAck { version, session_line, client_id, features, session, heartbeat_ms, app_id, client, reserved }
@@ -135,7 +137,7 @@ constants! {
     "" [limits] {
         WINDOW_BYTES_MIN, WINDOW_BYTES_MAX, WINDOW_BYTES_DEFAULT, CONTROL_CELLS,
         CONTROL_REQUEST_BYTES, CONTROL_ANSWER_BYTES, SESSIONS, BUFFERS, BUFFER_ALIGN_MAX, DEPTH_MIN, DEPTH_MAX, DEPTH_DEFAULT,
-        CELL_BYTES_MAX, CELL_BYTES_DEFAULT, INLINE_BYTES, RANGES_MAX, SHAPE_BYTES, MEANING_BYTES, NAME_BYTES, CREDENTIAL_BYTES,
+        CELL_BYTES_MAX, CELL_BYTES_DEFAULT, QUEUES_PAGES_MIN, QUEUES_PAGES_MAX, INLINE_BYTES, RANGES_MAX, SHAPE_BYTES, MEANING_BYTES, NAME_BYTES, CREDENTIAL_BYTES,
         SENTENCE_BYTES, WINDOWS_MAX, VECTORS, SIGNATURE_BYTES, DEADLINE_MS_MAX, DEADLINE_MS_DEFAULT, CLAIM_STALE_MS,
         CONTROL_TIMEOUT_MS, HEARTBEAT_MS, HEARTBEAT_DEAD_MS, FRAME_BYTES_MAX,
     }
@@ -154,6 +156,8 @@ constants! {
         BROKEN, ALONE, NEWS, SLEEPS, CURRENT, NEXT, CALLS, ERRORS, BYTES_IN, BYTES_OUT, SLEPT, RANG, BUSY_NS,
         SPUN_NS, ASLEEP_NS, TIMES,
     }
+    "QUEUES_PROGRAM_" [queues::program_head] { SLEEPERS, TOKEN0, TOKEN1, FREE }
+    "QUEUES_HOST_" [queues::host_head] { SLEEPS, LIFE, RANG, FREE }
     "" [version] { VERSION, VERSION_MIN }
     "" [message] { LIST_ENTRIES, CODE_ENTRIES, BUFFER_CONTIGUOUS }
     "" [attach] { ATTACH_MAGIC }
@@ -178,6 +182,7 @@ fn other_constants(out: &mut Expect) {
         ("FEATURE_MODULE", Features::MODULE.0),
         ("FEATURE_SIGNATURES", Features::SIGNATURES.0),
         ("FEATURE_NET_ADMIN", Features::NET_ADMIN.0),
+        ("FEATURE_QUEUES", Features::QUEUES.0),
         ("FEATURE_OFFERED", Features::OFFERED.0),
     ] {
         out.push((format!("VFUN_{name}"), value));
@@ -197,6 +202,7 @@ const OTHER_CONSTANTS: &[&str] = &[
     "version::Features::MODULE",
     "version::Features::SIGNATURES",
     "version::Features::NET_ADMIN",
+    "version::Features::QUEUES",
     "version::Features::OFFERED",
     // A file's name: no program in C reaches a window in a folder.
     "dir::WINDOW",

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use vfun_supervise::{Driver, FromService, Open, Start, ToService, pair, receive, send};
+use vfun_window::Bell;
 use vfun_wire::kind::ChannelKind;
 
 /// Long enough for anything on a crowded machine.
@@ -127,6 +128,8 @@ impl Service {
         let open = Open {
             channel,
             app: format!("app{channel}"),
+            vm: None,
+            address: None,
             session: app.shape.session,
             origin: app.origin,
             window_bytes: app.window_bytes,
@@ -139,10 +142,16 @@ impl Service {
             vf: None,
             standby: false,
         };
-        let path = format!("/proc/self/fd/{}", app.window.as_raw_fd());
+        self.hand_over(open, &app.window, app.bells.as_ref());
+    }
+
+    /// Hands over a channel of any kind in a window, with the bell that rings the service
+    /// and the one that rings the app.
+    pub fn hand_over(&self, open: Open, window: &OwnedFd, bells: Option<&(Bell, Bell)>) {
+        let path = format!("/proc/self/fd/{}", window.as_raw_fd());
         let reading = std::fs::File::open(path).unwrap();
-        let mut fds = vec![reading.as_fd(), app.window.as_fd()];
-        if let Some((service, app)) = &app.bells {
+        let mut fds = vec![reading.as_fd(), window.as_fd()];
+        if let Some((service, app)) = bells {
             fds.extend([service.as_fd(), app.as_fd()]);
         }
         send(self.socket(), &ToService::Open(open), &fds).unwrap();

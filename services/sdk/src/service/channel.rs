@@ -1,10 +1,12 @@
-//! A channel, as the main thread holds it: what it tells the channel's thread, and
-//! what that tells. [`opening`] maps the two sides; [`serving`] is the thread.
+//! A channel, as the main thread holds it ([`running`]): what it tells the channel's thread,
+//! and what that tells. [`opening`] maps the two sides; [`serving`] is the thread.
 
 mod opening;
+mod running;
 mod serving;
 
-pub use opening::open;
+pub use opening::{OrderBells, OrderDescriptors, map_side, open};
+pub use running::Running;
 
 use super::buffers::BufferLender;
 use super::idle::End;
@@ -41,7 +43,7 @@ pub struct Teller {
 }
 
 impl Teller {
-    fn tell(&self, event: Event) {
+    pub fn tell(&self, event: Event) {
         // The main thread outlives every channel's.
         let _ = self.events.send((self.channel, event));
         self.alarm.bell().ring();
@@ -49,7 +51,7 @@ impl Teller {
 }
 
 /// The main thread's hold on a channel's thread.
-pub struct Running {
+pub struct RunningThread {
     pub pulse: Arc<Pulse>,
     bell: Option<Bell>,
     standby: Option<Arc<Standby>>,
@@ -61,7 +63,7 @@ pub struct Running {
     pub lender: Arc<BufferLender>,
 }
 
-impl Running {
+impl RunningThread {
     /// Shows the app that this service lives, which no manager would tell it.
     pub fn beat_alone(&self) {
         if let Some(pages) = self.pages.upgrade() {

@@ -7,6 +7,7 @@ use super::engine::Engine;
 use super::idle::End;
 use super::manager_link::ManagerQuestion;
 use super::porter::Porter;
+use super::pulse::Pulse;
 use super::watch::{Alarm, NextCheck, Watched};
 use super::{Backend, Bonds, exit, fault, log};
 use rustix::event::{Timespec, epoll};
@@ -21,6 +22,7 @@ use vfun_supervise::{
     ToService,
 };
 use vfun_wire::Handle;
+use vfun_wire::kind::ChannelKind;
 
 const SOCKET: u64 = 0;
 const ALARM: u64 = 1;
@@ -32,6 +34,8 @@ const CHANNELS_PER_REPORT: usize = 2_000;
 const LET_GO_LOOK: Duration = Duration::from_millis(5);
 /// How often a service without a manager shows that it lives (R-CHN-7).
 const BEAT_ALONE: Duration = Duration::from_millis(500);
+/// How often a service shows apps of queues that it lives (R-ARN-3).
+const BEAT_LIFE: Duration = Duration::from_secs(1);
 /// Longest time that the last message, that of a deadline, may wait for room.
 const LAST_WORD: Duration = Duration::from_millis(200);
 
@@ -57,7 +61,7 @@ struct Control<E> {
     work: Arc<Backend<E>>,
     /// False once the manager is gone.
     manager: bool,
-    /// When it showed last that it lives, once the manager is gone.
+    /// When it showed last that it lives, where it does.
     beat: Instant,
     stopping: bool,
     unsent: VecDeque<(FromService, Option<OwnedFd>)>,
@@ -163,23 +167,19 @@ impl<E: Engine> Control<E> {
                 .map(Watched::look_every)
                 .min();
             let channels = &self.channels;
-            let awake =
-                || channels.values().any(|c| c.watched.is_some() && c.running.pulse.awake());
+            let awake = || {
+                channels
+                    .values()
+                    .any(|c| c.watched.is_some() && c.running.pulse().is_some_and(Pulse::awake))
+            };
             let limit = self.rest.until(&self.alarm, now, every, awake);
-            let limit = match self.manager {
-                true => limit,
-                false => Some(limit.map_or(BEAT_ALONE, |l| l.min(BEAT_ALONE))),
-            };
-            let limit = match self.leaving.is_empty() {
-                true => limit,
-                false => Some(limit.map_or(LET_GO_LOOK, |l| l.min(LET_GO_LOOK))),
-            };
-            let limit = [limit, self.reports_patience()].into_iter().flatten().min();
-            self.wait(limit)?;
+            let limits = [limit, self.beat_every(), self.let_go_look(), self.reports_patience()];
+            self.wait(limits.into_iter().flatten().min())?;
             self.let_buffers_go();
+            self.channels.values_mut().for_each(|c| c.running.look());
             self.pass_reports_on();
-            if !self.manager && self.beat.elapsed() >= BEAT_ALONE {
-                self.beat_alone();
+            if self.beat_every().is_some_and(|every| self.beat.elapsed() >= every) {
+                self.beat();
             }
             while let Ok((channel, event)) = self.events.try_recv() {
                 self.happened(channel, event);
@@ -310,7 +310,7 @@ impl<E: Engine> Control<E> {
             }
             ToService::Stop => {
                 self.stopping = true;
-                self.channels.values().for_each(|c| c.running.stop());
+                self.channels.values_mut().for_each(|c| c.running.stop());
             }
             ToService::Rate { channel, calls_per_s } => {
                 if let Some(c) = self.channels.get(&channel) {
@@ -354,7 +354,7 @@ impl<E: Engine> Control<E> {
         if self.leaving.is_empty() {
             return;
         }
-        self.channels.values().for_each(|c| c.running.lender.expire());
+        self.channels.values().for_each(|c| c.running.expire());
         let left = self.leaving.left();
         left.into_iter().for_each(|buffer| self.say(FromService::BufferLeft { buffer }));
     }
@@ -362,7 +362,8 @@ impl<E: Engine> Control<E> {
     fn open(&mut self, message: Open, fds: Vec<OwnedFd>) {
         fault::at(&self.start.settings, "opening");
         let (id, app) = (message.channel, message.app.clone());
-        let calls = matches!(*self.work, Backend::Calls(_));
+        let calls = matches!(*self.work, Backend::Calls(_))
+            && message.place.kind == ChannelKind::Calls.to_wire();
         let watched = calls.then(|| {
             Watched::new(Duration::from_millis(message.deadline_ms.max(1).into()), Instant::now())
         });
@@ -406,12 +407,12 @@ impl<E: Engine> Control<E> {
         self.say(FromService::OpenFailed { channel, reason });
     }
 
-    fn close(&mut self, channel: u64, stop: impl FnOnce(&Running)) {
+    fn close(&mut self, channel: u64, stop: impl FnOnce(&mut Running)) {
         fault::at(&self.start.settings, "closing");
         match self.channels.get_mut(&channel) {
             Some(c) if !c.ended => {
                 c.closing = true;
-                stop(&c.running);
+                stop(&mut c.running);
             }
             // Not any more: its app broke it.
             Some(_) => {
@@ -448,7 +449,7 @@ impl<E: Engine> Control<E> {
                 c.ended = true;
                 c.watched = None;
                 // A driver may keep a handle of an earlier call, and with it the lender.
-                c.running.lender.expire();
+                c.running.expire();
                 let closing = c.closing;
                 if let End::Lost(reason) = end {
                     let app = &c.app;
@@ -477,8 +478,8 @@ impl<E: Engine> Control<E> {
 
     fn check_deadlines(&mut self, now: Instant) {
         let over = self.channels.iter_mut().find_map(|(&id, c)| {
-            let pulse = &c.running.pulse;
-            c.watched.as_mut().is_some_and(|w| w.overran(pulse, now)).then(|| (id, c.app.clone()))
+            let watched = c.watched.as_mut().zip(c.running.pulse());
+            watched.is_some_and(|(w, pulse)| w.overran(pulse, now)).then(|| (id, c.app.clone()))
         });
         if let Some((channel, app)) = over {
             log::line(format_args!(
@@ -548,9 +549,28 @@ impl<E: Engine> Control<E> {
         }
     }
 
-    fn beat_alone(&mut self) {
+    /// How often this service shows apps that it lives, if any of them relies on it.
+    fn beat_every(&self) -> Option<Duration> {
+        let queues =
+            self.channels.values().any(|c| !c.ended && matches!(c.running, Running::Queues(_)));
+        match self.manager {
+            false => Some(BEAT_ALONE),
+            true => queues.then_some(BEAT_LIFE),
+        }
+    }
+
+    fn beat(&mut self) {
         self.beat = Instant::now();
-        self.channels.values().for_each(|c| c.running.beat_alone());
+        self.channels.values().for_each(|c| c.running.beat_life());
+        if !self.manager {
+            self.channels.values().for_each(|c| c.running.beat_alone());
+        }
+    }
+
+    /// When to look again whether something that was taken away is let go of.
+    fn let_go_look(&self) -> Option<Duration> {
+        let channels = self.channels.values().any(|c| c.running.is_leaving());
+        (channels || !self.leaving.is_empty()).then_some(LET_GO_LOOK)
     }
 
     /// The manager is gone: channels are served on.
@@ -561,7 +581,7 @@ impl<E: Engine> Control<E> {
             // Nobody is there to say whose turn it is. One that has just had its turn,
             // or is about to have it, is all that its channel has.
             self.channels.values().for_each(|c| c.running.leave_alone());
-            self.beat_alone();
+            self.beat();
             self.waiting.clear();
             let _ = epoll::delete(&self.epoll, std::io::stdin().as_fd());
             log::line(format_args!(

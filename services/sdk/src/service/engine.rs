@@ -1,8 +1,9 @@
 //! What computes: a native library, or something else with the same shape.
 
 use super::bond::Bonds;
+use super::queues::{QueuesChannel, QueuesHeld};
 use crate::loader::{ArgsAt, Instance, Library, OutAt};
-use crate::{CallOutcome, Config, DriverError, OpenCalls};
+use crate::{CallOutcome, Config, DriverError, OpenCalls, abi};
 
 /// What a service loads once: a driver's code.
 pub trait Engine: Send + Sync + 'static {
@@ -26,6 +27,21 @@ pub trait Engine: Send + Sync + 'static {
         _calls: &OpenCalls,
     ) -> Result<Self::Instance, DriverError> {
         self.open(config)
+    }
+    /// Takes a channel of queues up, if the engine serves such channels: by a thread that it
+    /// has, for as long as [`QueuesHeld::end`] has not come. `config` has neither depth nor
+    /// cells. This is the service's main thread: return at once. No deadline applies to
+    /// what is done with the queues.
+    ///
+    /// # Errors
+    /// The app's activation is refused with it.
+    fn open_queues(
+        &self,
+        config: &Config,
+        _channel: QueuesChannel,
+    ) -> Result<Box<dyn QueuesHeld>, DriverError> {
+        let sentence = format!("the function {} serves calls, and no queues", config.function);
+        Err(DriverError::new(abi::BAD_ARGS, sentence))
     }
     /// The agents of VMs, if the engine is the function `bond`: the manager's orders go to
     /// them, and their reports to the manager.

@@ -31,7 +31,7 @@ pub static REMOTE: Remote = Remote::new(Description {{
 }});
 
 "#,
-        shared::ALLOWED,
+        shared::allowed(true),
         model.name,
         model.fingerprint,
         model.cell_bytes,
@@ -129,7 +129,8 @@ fn table(model: &Model) -> String {
 /// The object that a new one belongs to.
 fn parent(model: &Model, function: &FunctionModel, of: &str) -> String {
     let Some(parent) = &kind_of(model, of).parent else { return "None".into() };
-    let objects = || function.parameters.iter().filter(|p| matches!(p.role, Role::Object { .. }));
+    let given = |role: &Role| matches!(role, Role::Object { or_none: false, .. });
+    let objects = || function.parameters.iter().filter(|p| given(&p.role));
     let is = |p: &&Parameter| matches!(&p.role, Role::Object { kind, .. } if kind == parent);
     match (objects().find(is), objects().next()) {
         (Some(p), _) => format!("Some({}_object)", p.name),
@@ -148,8 +149,15 @@ fn objects(model: &Model, function: &FunctionModel) -> String {
         text.push_str("let link = REMOTE.begun()?;\n");
     }
     for Parameter { name, role, .. } in &function.parameters {
-        let Role::Object { kind: k, .. } = role else { continue };
+        let Role::Object { kind: k, or_none } = role else { continue };
         let number = kind(k);
+        if *or_none && kind_of(model, k).pointer.is_some() {
+            let _ = writeln!(
+                text,
+                "let {name}_name = match {name}.is_null() {{\ntrue => vfun_remoting_guest::Name::NONE,\nfalse => REMOTE.object({name}.addr(), kinds::{number})?.0.name(),\n}};"
+            );
+            continue;
+        }
         if kind_of(model, k).pointer.is_none() {
             let _ = writeln!(
                 text,

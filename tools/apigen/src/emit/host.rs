@@ -1,8 +1,9 @@
 //! The host's half: one function for each call, and the table of them.
 
 use super::host_structs;
+use super::methods;
 use super::shared::{self, forwarded, kind, kind_of};
-use crate::model::{Does, FunctionModel, Goes, Length, Model, Parameter, Role};
+use crate::model::{FunctionModel, Goes, Length, Model, Parameter, Role};
 use std::fmt::Write;
 
 /// The head of a function that makes a call.
@@ -25,7 +26,7 @@ use vfun_remoting_host::{{Context, NOWHERE, Name, Places, Reader, Refusal, Retur
 pub const FINGERPRINT: u64 = {:#x};
 
 "#,
-        shared::ALLOWED,
+        shared::allowed(model.methods.is_none()),
         model.fingerprint
     );
     text.push_str(&shared::constants(model));
@@ -35,7 +36,7 @@ pub const FINGERPRINT: u64 = {:#x};
     text.push_str(&native(model));
     text.push_str(&host_structs::structs(model));
     for function in forwarded(model) {
-        if !by_hand(function) {
+        if !function.is_by_hand_on_host() {
             text.push_str(&call(model, function));
         }
     }
@@ -49,12 +50,11 @@ fn natives(model: &Model) -> impl Iterator<Item = &FunctionModel> {
     model.functions.iter().filter(|f| f.native)
 }
 
-fn by_hand(function: &FunctionModel) -> bool {
-    matches!(&function.does, Does::Call { by_hand, .. } if by_hand.host())
-}
-
 /// The library's functions, as a table: the real library or a model of it.
 fn native(model: &Model) -> String {
+    if let Some(of) = &model.methods {
+        return format!("/// What does the work.\npub type Native = {of};\n\n");
+    }
     if let Some(table) = &model.table {
         return format!(
             "/// The functions of the library that does the work, as it gives them out.\npub type Native = {table};\n\n"
@@ -98,15 +98,10 @@ fn call(model: &Model, function: &FunctionModel) -> String {
             );
         }
     }
-    let (locals, passed) = arguments(model, function);
-    let library = match model.table {
-        Some(_) => format!("native.{name}.ok_or(Refusal::Unsupported)?"),
-        None => format!("native.{name}"),
+    let (locals, call) = match model.methods {
+        Some(_) => methods::call(model, function),
+        None => library_call(model, function),
     };
-    let call = format!(
-        "// SAFETY: every object is alive and of its kind, and every pointer is to something of ours.\n\
-         let returned = unsafe {{ ({library})({passed}) }};\n"
-    );
     text.push_str(&match function.parameters.iter().find(|p| is_found_list(p)) {
         Some(list) => find_those_shown(model, function, list, &locals, &call),
         None => format!("{locals}{call}"),
@@ -126,6 +121,21 @@ fn call(model: &Model, function: &FunctionModel) -> String {
     text.push_str("if returned != OK { return Ok(Returned::Failure(returned as u32)); }\n");
     text.push_str(&results(model, function));
     text + "Ok(Returned::Fine)\n}\n\n"
+}
+
+/// Places for answers, and the call of the library's function.
+fn library_call(model: &Model, function: &FunctionModel) -> (String, String) {
+    let name = &function.name;
+    let (locals, passed) = arguments(model, function);
+    let library = match model.table {
+        Some(_) => format!("native.{name}.ok_or(Refusal::Unsupported)?"),
+        None => format!("native.{name}"),
+    };
+    let call = format!(
+        "// SAFETY: every object is alive and of its kind, and every pointer is to something of ours.\n\
+         let returned = unsafe {{ ({library})({passed}) }};\n"
+    );
+    (locals, call)
 }
 
 fn is_found_list(p: &Parameter) -> bool {
@@ -344,7 +354,8 @@ fn arguments(model: &Model, function: &FunctionModel) -> (String, String) {
 /// The object that a new one belongs to.
 fn parent(model: &Model, function: &FunctionModel, of: &str) -> String {
     let Some(parent) = &kind_of(model, of).parent else { return "Name::NONE".into() };
-    let objects = || function.parameters.iter().filter(|p| matches!(p.role, Role::Object { .. }));
+    let given = |role: &Role| matches!(role, Role::Object { or_none: false, .. });
+    let objects = || function.parameters.iter().filter(|p| given(&p.role));
     let is = |p: &&Parameter| matches!(&p.role, Role::Object { kind, .. } if kind == parent);
     match (objects().find(is), objects().next()) {
         (Some(p), _) => format!("{}_name", p.name),
@@ -376,6 +387,7 @@ fn results(model: &Model, function: &FunctionModel) -> String {
     let mut text = String::new();
     for Parameter { name, role, .. } in &function.parameters {
         let native = |k: &String| match kind_of(model, k).pointer {
+            Some(_) if model.methods.is_some() => name.clone(),
             Some(_) => format!("{name}.expose_provenance()"),
             None => format!("{name} as usize"),
         };
@@ -459,7 +471,7 @@ fn dispatch(model: &Model) -> String {
     );
     for number in FIRST..=last {
         let _ = match forwarded(model).find(|f| f.number == number) {
-            Some(f) if by_hand(f) => writeln!(text, "Some(hand::{}),", f.name),
+            Some(f) if f.is_by_hand_on_host() => writeln!(text, "Some(hand::{}),", f.name),
             Some(f) => writeln!(text, "Some({}),", f.name),
             None => writeln!(text, "None,"),
         };
@@ -490,6 +502,10 @@ fn destroy(model: &Model) -> String {
     );
     for k in &model.kinds {
         let Some(end) = &k.end else { continue };
+        if model.methods.is_some() {
+            let _ = writeln!(text, "kinds::{} => OK == native.{end}(object),", kind(&k.name));
+            continue;
+        }
         let object = match k.pointer {
             Some(_) => "std::ptr::with_exposed_provenance_mut(object)",
             None => "object as u64",

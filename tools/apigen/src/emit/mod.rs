@@ -3,6 +3,7 @@
 mod guest;
 mod host;
 mod host_structs;
+mod methods;
 mod pack;
 mod shapes;
 mod shared;

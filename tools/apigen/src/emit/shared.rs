@@ -17,9 +17,14 @@ pub fn head(model: &Model, what: &str) -> String {
 }
 
 /// Lints that names of C, and code without a look at what is used, do not keep.
-pub const ALLOWED: &str = "unsafe_code, unused_imports, unused_mut, unused_variables, dead_code, \
+const ALLOWED: &str = "unused_imports, unused_mut, unused_variables, dead_code, \
      non_camel_case_types, non_snake_case, clippy::missing_safety_doc, \
      clippy::too_many_arguments, clippy::type_complexity, clippy::unnecessary_cast, clippy::useless_conversion";
+
+/// What a generated file may do, with or without unsafe code.
+pub fn allowed(is_unsafe: bool) -> String {
+    format!("{}{ALLOWED}", if is_unsafe { "unsafe_code, " } else { "" })
+}
 
 /// A constant's name for a kind of object.
 pub fn kind(name: &str) -> String {

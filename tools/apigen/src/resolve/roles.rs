@@ -52,6 +52,22 @@ pub(super) fn go_together(parameters: &[Parameter], notes: &FunctionNotes) -> Re
     Ok(())
 }
 
+/// Whether a method of a Rust type can take it: values, objects, bytes, and places for values.
+pub(super) fn has_method(role: &Role) -> bool {
+    matches!(
+        role,
+        Role::Value(_)
+            | Role::Object { .. }
+            | Role::NewObject { .. }
+            | Role::FoundObject { .. }
+            | Role::OutValue(_)
+            | Role::OutStruct(_)
+            | Role::InStruct(_)
+            | Role::InBytes { .. }
+            | Role::Implied
+    )
+}
+
 impl Resolver<'_> {
     /// What a parameter of this type is for, with what is said of it.
     pub(super) fn role(&self, ty: &CType, said: Option<&str>) -> Result<Role, String> {

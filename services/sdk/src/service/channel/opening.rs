@@ -6,9 +6,10 @@ use super::super::engine::Engine;
 use super::super::idle::ChannelBells;
 use super::super::porter::{Porter, Resting, SleepPlace};
 use super::super::pulse::Pulse;
+use super::super::queues;
 use super::super::standby::Standby;
 use super::serving::{Serving, ServingTerms};
-use super::{Running, Teller};
+use super::{Running, RunningThread, Teller};
 use crate::{Config, OpenCalls};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
@@ -16,11 +17,12 @@ use std::time::Duration;
 use vfun_ring::WindowMemory;
 use vfun_supervise::{CHANNEL_THREAD, Open, Start};
 use vfun_wait::WaitMode;
-use vfun_window::{Access, BatonWaiter, Bell, BellWaiter, Mapping};
+use vfun_window::{Access, BatonWaiter, Bell, BellWaiter, MapError, Mapping};
 use vfun_wire::header::HEAP_OFF;
 use vfun_wire::kind::{self as wire, ChannelKind};
 use vfun_wire::limits::WINDOW_BYTES_MAX;
 use vfun_wire::place::ChannelPlace;
+use vfun_wire::queues::Queues;
 use vfun_wire::range::Heap;
 
 /// Stack of a channel's thread. What is not touched costs nothing.
@@ -38,12 +40,40 @@ pub fn open<E: Engine>(
     fds: Vec<OwnedFd>,
     teller: Teller,
 ) -> Result<Running, String> {
-    let at = place(start, behind, &open)?;
+    let place = placed(&open)?;
+    match (place.kind(), &**behind) {
+        (ChannelKind::Calls, Backend::Calls(_)) => {}
+        (ChannelKind::Floor, Backend::Floor) if !open.standby => {}
+        (ChannelKind::Queues, Backend::Calls(engine)) if !open.standby => {
+            let at = Queues::of(&place).ok_or("its place is not one of queues")?;
+            let came = OrderDescriptors::take(&open, fds)?;
+            let config = config(start, &open, (0, 0));
+            let running = queues::open(engine, &config, &at, &open, came, teller)?;
+            return Ok(Running::Queues(running));
+        }
+        (kind, _) => {
+            let function = &start.function;
+            return Err(format!("the function {function} does not serve channels of {kind}"));
+        }
+    }
+    let at = wire::Calls::of(&place).ok_or("its kind is not one that is served")?;
+    serve_cells(start, behind, (buffers, porter), (at, open), fds, teller).map(Running::Thread)
+}
+
+/// Opens a channel of calls or of raw lines, and starts its thread.
+fn serve_cells<E: Engine>(
+    start: &Start,
+    behind: &Arc<Backend<E>>,
+    (buffers, porter): (&Arc<Buffers>, &Porter),
+    (at, open): (wire::Calls, Open),
+    fds: Vec<OwnedFd>,
+    teller: Teller,
+) -> Result<RunningThread, String> {
     let came = OrderDescriptors::take(&open, fds)?;
     let pages = Arc::new(map(&at, &open, came.reading, came.window)?);
     let mode = WaitMode::from_wire(open.wait).ok_or("its way to wait is unknown")?;
-    let (stop, bells) = came
-        .bells
+    let bells = came.bells.map(ReceivedBells::of).transpose()?;
+    let (stop, bells) = bells
         .map(|mut b| {
             if matches!(**behind, Backend::Calls(_)) {
                 b.bells.sleep_place =
@@ -57,7 +87,7 @@ pub fn open<E: Engine>(
     pulse.set_rate(open.calls_per_s);
     let baton = Arc::new(Mutex::new(None));
     let lender = BufferLender::new(buffers.clone(), open.session, pulse.clone());
-    let running = Running {
+    let running = RunningThread {
         pulse: pulse.clone(),
         bell: stop,
         standby: came.standby.as_ref().map(|(s, _)| s.clone()),
@@ -66,7 +96,7 @@ pub fn open<E: Engine>(
         lender: lender.clone(),
     };
     let asked = ServingTerms {
-        config: config(start, &open, &at),
+        config: config(start, &open, (at.depth, at.cell_bytes)),
         mode,
         args: start.args,
         standby: came.standby,
@@ -99,34 +129,26 @@ fn placed(open: &Open) -> Result<ChannelPlace, String> {
     Ok(place)
 }
 
-/// Where the channel lies, if it is of the kind that is served here.
-fn place<E>(start: &Start, behind: &Backend<E>, open: &Open) -> Result<wire::Calls, String> {
-    let place = placed(open)?;
-    match (place.kind(), behind) {
-        (ChannelKind::Calls, Backend::Calls(_)) => {}
-        (ChannelKind::Floor, Backend::Floor) if !open.standby => {}
-        (kind, _) => {
-            return Err(format!(
-                "the function {} does not serve channels of {kind}",
-                start.function
-            ));
-        }
-    }
-    wire::Calls::of(&place).ok_or_else(|| "its kind is not one that is served".into())
-}
-
 /// The descriptors that came along with the order, each by what it is for.
-struct OrderDescriptors {
+pub struct OrderDescriptors {
     /// The window, open for reading alone.
-    reading: OwnedFd,
-    window: OwnedFd,
-    bells: Option<ReceivedBells>,
+    pub reading: OwnedFd,
+    pub window: OwnedFd,
+    pub bells: Option<OrderBells>,
     /// With an order to stand by.
     standby: Option<(Arc<Standby>, BatonWaiter)>,
 }
 
+/// A channel's bells as they came.
+pub struct OrderBells {
+    /// The app rings it; other channels may share it.
+    pub mine: Bell,
+    /// This side rings it.
+    pub app: Bell,
+}
+
 impl OrderDescriptors {
-    fn take(open: &Open, mut fds: Vec<OwnedFd>) -> Result<OrderDescriptors, String> {
+    pub fn take(open: &Open, mut fds: Vec<OwnedFd>) -> Result<OrderDescriptors, String> {
         let wanted = if open.doorbell { 4 } else { 2 } + usize::from(open.standby);
         if fds.len() != wanted {
             return Err(format!("{} descriptors came along, {wanted} were due", fds.len()));
@@ -147,7 +169,7 @@ fn stand(fds: &mut Vec<OwnedFd>) -> Result<(Arc<Standby>, BatonWaiter), String> 
     Ok((Arc::new(standby), waiter))
 }
 
-/// A channel's bells as they came.
+/// What a channel's thread has of its bells.
 struct ReceivedBells {
     /// This process's own for the channel's thread.
     stop: Bell,
@@ -156,24 +178,27 @@ struct ReceivedBells {
     bells: ChannelBells,
 }
 
-fn bells(open: &Open, fds: &mut Vec<OwnedFd>) -> Result<Option<ReceivedBells>, String> {
+impl ReceivedBells {
+    fn of(came: OrderBells) -> Result<Self, String> {
+        let OrderBells { mine, app } = came;
+        let stop = Bell::new().map_err(|e| format!("no bell to stop it by: {e}"))?;
+        // The app holds the first one's descriptor too: it can make ringing it
+        // block for ever, so this process rings only its own.
+        let waiter = BellWaiter::any(&[&mine, &stop])
+            .map_err(|e| format!("its bell cannot be waited on: {e}"))?;
+        let bells = ChannelBells { mine: waiter, app, sleep_place: None };
+        Ok(ReceivedBells { stop, shared: mine, bells })
+    }
+}
+
+fn bells(open: &Open, fds: &mut Vec<OwnedFd>) -> Result<Option<OrderBells>, String> {
     if !open.doorbell {
         return Ok(None);
     }
     let (Some(app), Some(mine)) = (fds.pop(), fds.pop()) else {
         return Err("its bells are missing".into());
     };
-    let (mine, app) = (Bell::from_fd(mine), Bell::from_fd(app));
-    let stop = Bell::new().map_err(|e| format!("no bell to stop it by: {e}"))?;
-    // The app holds the first one's descriptor too: it can make ringing it
-    // block for ever, so this process rings only its own.
-    let waiter = BellWaiter::any(&[&mine, &stop])
-        .map_err(|e| format!("its bell cannot be waited on: {e}"))?;
-    Ok(Some(ReceivedBells {
-        stop,
-        shared: mine,
-        bells: ChannelBells { mine: waiter, app, sleep_place: None },
-    }))
+    Ok(Some(OrderBells { mine: Bell::from_fd(mine), app: Bell::from_fd(app) }))
 }
 
 /// Where a channel of calls waits for a bell that it shares.
@@ -189,22 +214,33 @@ fn sleep_place(
     (open.bell != 0).then(|| porter.sleep_place(which, open.channel, shared, rests()))
 }
 
-/// Maps the channel's sides; the descriptors of the window are closed then.
-/// What is mapped from one that is open for reading alone cannot be made
-/// writable afterwards, not even by a driver that has this whole process.
+/// Maps a side of a channel. What is mapped from a descriptor that is open for reading
+/// alone cannot be made writable afterwards, not even by a driver that has this whole
+/// process.
+pub fn map_side(
+    open: &Open,
+    fd: &OwnedFd,
+    from: u64,
+    bytes: u64,
+    access: Access,
+) -> Result<Arc<Mapping>, MapError> {
+    let len = usize::try_from(bytes).map_err(|_| MapError::Shape)?;
+    match open.doorbell {
+        // Sealed memory: nobody can truncate it.
+        true => Mapping::new(fd, open.origin + from, len, access),
+        // A file, which others may write to.
+        false => Mapping::guarded(fd, open.origin + from, len, access),
+    }
+}
+
+/// Maps the sides of a channel with cells; the descriptors of the window are closed then.
 fn map(
     at: &wire::Calls,
     open: &Open,
     reading: OwnedFd,
     window: OwnedFd,
 ) -> Result<WindowMemory, String> {
-    let len = at.side_bytes as usize;
-    let one = |fd: &OwnedFd, from, access| match open.doorbell {
-        // Sealed memory: nobody can truncate it.
-        true => Mapping::new(fd, open.origin + from, len, access),
-        // A file, which others may write to.
-        false => Mapping::guarded(fd, open.origin + from, len, access),
-    };
+    let one = |fd: &OwnedFd, from, access| map_side(open, fd, from, at.side_bytes, access);
     let dataout = one(&reading, at.dataout, Access::Read).map_err(|e| format!("dataout: {e}"))?;
     let datain = one(&window, at.datain, Access::ReadWrite).map_err(|e| format!("datain: {e}"))?;
     if open.standby {
@@ -216,7 +252,7 @@ fn map(
 }
 
 /// What the driver is told of the channel.
-fn config(start: &Start, open: &Open, at: &wire::Calls) -> Config {
+fn config(start: &Start, open: &Open, (depth, cell_bytes): (u16, u32)) -> Config {
     let mut settings = start.settings.clone();
     if let Some(vf) = open.vf {
         settings.insert("vf".into(), vf.to_string());
@@ -227,8 +263,8 @@ fn config(start: &Start, open: &Open, at: &wire::Calls) -> Config {
         function: start.function.clone(),
         version: ((start.version >> 16) as u16, start.version as u16),
         channel: open.channel,
-        depth: at.depth,
-        cell_bytes: at.cell_bytes,
+        depth,
+        cell_bytes,
         settings,
     }
 }

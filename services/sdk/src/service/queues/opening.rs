@@ -1,0 +1,101 @@
+//! Opens a channel of queues, and ends it.
+
+use super::super::channel::{Event, OrderBells, OrderDescriptors, Teller, map_side};
+use super::super::engine::Engine;
+use super::super::idle::End;
+use super::{ProgramBell, QueuesChannel, QueuesHeld};
+use crate::Config;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use vfun_supervise::Open;
+use vfun_window::{Access, Mapping};
+use vfun_wire::channel::in_header;
+use vfun_wire::queues::{Queues, host_head};
+
+/// The main thread's hold on a channel of queues.
+pub struct RunningQueues {
+    /// Until the engine was told that it ends.
+    held: Option<Box<dyn QueuesHeld>>,
+    /// The two sides, for as long as the engine has anything of them.
+    sides: [Weak<Mapping>; 2],
+    teller: Teller,
+    /// The main thread was told that it ended.
+    told: bool,
+}
+
+/// Opens a channel of queues: maps its sides and gives it to the engine.
+pub fn open<E: Engine>(
+    engine: &E,
+    config: &Config,
+    at: &Queues,
+    open: &Open,
+    came: OrderDescriptors,
+    teller: Teller,
+) -> Result<RunningQueues, String> {
+    let map = |fd, (from, bytes), access| map_side(open, fd, from, bytes, access);
+    let program = map(&came.reading, (at.program, at.program_bytes), Access::Read)
+        .map_err(|e| format!("the program's side: {e}"))?;
+    let host = map(&came.window, (at.host, at.host_bytes), Access::ReadWrite)
+        .map_err(|e| format!("the host's side: {e}"))?;
+    let (rung, app) = came.bells.map(|OrderBells { mine, app }| (mine, app)).unzip();
+    let span = host.write().ok_or("the host's side cannot be written")?;
+    let bell = ProgramBell::new(&program.read(), &span, app).map_err(|e| e.to_string())?;
+    let channel = QueuesChannel {
+        handle: open.channel,
+        client: config.client.clone(),
+        app: config.app.clone(),
+        vm: open.vm.clone(),
+        address: open.address,
+        program: program.read(),
+        host: span,
+        rung,
+        which: (open.bell != 0).then_some((open.bell, open.place.vectors.0)),
+        bell,
+    };
+    let sides = [&program, &host].map(Arc::downgrade);
+    drop((program, host));
+    let held = engine.open_queues(config, channel);
+    let held = held.map_err(|e| format!("the driver cannot open it: {e}"))?;
+    let running = RunningQueues { held: Some(held), sides, teller, told: false };
+    running.beat_life();
+    running.teller.tell(Event::Opened);
+    Ok(running)
+}
+
+impl RunningQueues {
+    /// Tells the engine, once, that the channel ends.
+    pub fn stop(&mut self) {
+        if let Some(held) = self.held.take() {
+            held.end();
+        }
+    }
+
+    /// Whether the engine was told, and has something of the channel still.
+    pub fn is_leaving(&self) -> bool {
+        self.held.is_none() && !self.told
+    }
+
+    /// Tells the main thread, once, that the engine has let go.
+    pub fn look(&mut self) {
+        if self.is_leaving() && self.sides.iter().all(|side| side.strong_count() == 0) {
+            self.told = true;
+            self.teller.tell(Event::Ended(End::Stopped));
+        }
+    }
+
+    fn count(&self, word: usize) {
+        if let Some(host) = self.sides[1].upgrade().and_then(|host| host.write()) {
+            host.fetch_add(word, 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Shows the app that the service lives.
+    pub fn beat_life(&self) {
+        self.count(host_head::LIFE);
+    }
+
+    /// Shows the app that this service lives, which no manager would tell it.
+    pub fn beat_alone(&self) {
+        self.count(in_header::ALONE);
+    }
+}
