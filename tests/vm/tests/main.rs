@@ -20,6 +20,7 @@ mod nics_migrate;
 mod nics_openvswitch;
 mod nics_programs;
 mod nics_servers;
+mod pinger;
 mod pkcs11;
 mod raw;
 mod submit;
