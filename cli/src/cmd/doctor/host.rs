@@ -182,7 +182,7 @@ fn gateway(s: &Status) -> Check {
 
 /// Functions that take raw lines, which nothing but `vfun bench` calls.
 pub fn floors(functions: &[FunctionRow]) -> Vec<String> {
-    let others = ["submit", "bond"];
+    let others = ["submit", "bond", "mirror", "verbs"];
     let floor = |f: &&FunctionRow| f.driver == "built in" && !others.contains(&f.name.as_str());
     functions.iter().filter(floor).map(|f| f.name.clone()).collect()
 }
