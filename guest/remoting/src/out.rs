@@ -235,7 +235,7 @@ impl<T: Item> Room<'_, T> {
 
 /// The bytes of a place that a test filled before.
 #[cfg(test)]
-pub(crate) fn initialized(to: Vec<MaybeUninit<u8>>) -> Vec<u8> {
+pub(crate) fn initialized(to: Vec<std::mem::MaybeUninit<u8>>) -> Vec<u8> {
     // SAFETY: tests make each byte of it.
     to.into_iter().map(|byte| unsafe { byte.assume_init() }).collect()
 }
