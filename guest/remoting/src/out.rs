@@ -232,3 +232,10 @@ impl<T: Item> Room<'_, T> {
         Ok(())
     }
 }
+
+/// The bytes of a place that a test filled before.
+#[cfg(test)]
+pub(crate) fn initialized(to: Vec<std::mem::MaybeUninit<u8>>) -> Vec<u8> {
+    // SAFETY: tests make each byte of it.
+    to.into_iter().map(|byte| unsafe { byte.assume_init() }).collect()
+}

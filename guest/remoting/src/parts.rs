@@ -143,9 +143,7 @@ mod tests {
         let done = parts_turned(Some(&bytes), &mut place, [OK, SMALL], |part, instead, room| {
             Ok(library.turn(part.expect("bytes"), instead, room))
         });
-        #[allow(unsafe_code)]
-        // SAFETY: it was initialized above.
-        let to = to.into_iter().map(|byte| unsafe { byte.assume_init() }).collect();
+        let to = crate::out::initialized(to);
         (done, len, to)
     }
 

@@ -24,7 +24,7 @@ const EVENTS_MAX: usize = 4096;
 
 /// One program's.
 #[derive(Default)]
-struct Program {
+struct Waiting {
     /// Slots with events that the program was not told of.
     slots: BTreeSet<u64>,
     /// Calls of it that wait, and by what they are told.
@@ -32,23 +32,23 @@ struct Program {
     events: Option<Arc<Events>>,
 }
 
-struct Programs {
-    by_number: BTreeMap<u64, Program>,
+struct AllWaiting {
+    by_number: BTreeMap<u64, Waiting>,
     numbers: u64,
     /// A thread asks the module.
     watched: bool,
 }
 
-static ALL: Mutex<Programs> =
-    Mutex::new(Programs { by_number: BTreeMap::new(), numbers: 0, watched: false });
+static ALL: Mutex<AllWaiting> =
+    Mutex::new(AllWaiting { by_number: BTreeMap::new(), numbers: 0, watched: false });
 /// A program has gone.
 static FEWER: Condvar = Condvar::new();
 
-fn all() -> MutexGuard<'static, Programs> {
+fn all() -> MutexGuard<'static, AllWaiting> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Program {
+impl Waiting {
     /// Tells a call that waits how it ended.
     fn tell(&mut self, status: u64, slot: u64) {
         self.waits -= 1;
@@ -71,7 +71,7 @@ impl Program {
     }
 }
 
-impl Programs {
+impl AllWaiting {
     fn somebody_waits(&self) -> bool {
         self.by_number.values().any(|program| program.waits > 0)
     }
@@ -85,7 +85,7 @@ impl Listener {
         let mut all = all();
         all.numbers += 1;
         let number = all.numbers;
-        all.by_number.insert(number, Program::default());
+        all.by_number.insert(number, Waiting::default());
         Listener(number)
     }
 
@@ -160,7 +160,7 @@ fn collect(native: &Native, slots: &Slots) -> Result<(), u64> {
 /// Asks the module until nobody waits any more.
 fn watch(native: &Native, slots: &Slots, begun: Option<Begun>) {
     loop {
-        let still = |all: &mut Programs| all.somebody_waits();
+        let still = |all: &mut AllWaiting| all.somebody_waits();
         let waited = FEWER.wait_timeout_while(all(), EVERY, still);
         let (mut all, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         if !timeout.timed_out() {

@@ -534,13 +534,18 @@ fn after(model: &Model, function: &FunctionModel) -> String {
             Role::NewObject { kind: k } if number(k) => {
                 let kept = match &kind_of(model, k).within {
                     None => format!("{name}_new.keep_named()"),
-                    Some((owner, _)) => format!(
-                        "REMOTE.objects.keep_within({name}_new, (!{name}_answer).then_some({}), kinds::{})",
-                        owner_name(function, owner),
-                        kind(owner)
-                    ),
+                    Some((owner, _)) => {
+                        let owner_name = owner_name(function, owner);
+                        text.push_str(&format!(
+                            "let within = (!{name}_answer).then_some({owner_name});\n"
+                        ));
+                        format!(
+                            "REMOTE.objects.keep_within({name}_new, within, kinds::{})",
+                            kind(owner)
+                        )
+                    }
                 };
-                writeln!(text, "{name}_place.write({kept}.value());")
+                writeln!(text, "let kept = {kept};\n{name}_place.write(kept.value());")
             }
             Role::NewObject { .. } => {
                 writeln!(text, "{name}_place.write({pointer}({name}_new.keep().pointer()));")
