@@ -25,6 +25,9 @@ use vfun_remoting_host::{
 /// Stands for the whole description: the guest's half must have the same.
 pub const FINGERPRINT: u64 = 0xd05b6de0fd553884;
 
+/// Longest call and answer, bytes. The manifest says the same.
+pub const CELL_BYTES: u32 = 69632;
+
 /// What a function answers if it did what was asked.
 pub const OK: u64 = 0;
 

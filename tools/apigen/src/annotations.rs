@@ -37,6 +37,7 @@ pub struct Annotations {
     #[serde(default)]
     pub object: BTreeMap<String, ObjectKind>,
     /// By function. Every function of the facts has an entry.
+    #[serde(default)]
     pub function: BTreeMap<String, FunctionNotes>,
 }
 
@@ -53,7 +54,7 @@ pub struct Output {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Status {
-    /// The type that functions return, such as `i32`.
+    /// The type that functions return, such as `i32`, or a typedef of the facts.
     #[serde(rename = "type")]
     pub ty: String,
     pub ok: String,

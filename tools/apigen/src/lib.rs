@@ -19,6 +19,8 @@ pub mod import;
 mod model;
 mod numbers;
 mod resolve;
+mod rust_names;
 
 pub use facts::{CField, CFunction, CStruct, CType, Facts, ScalarName};
 pub use generate::{GenerateError, Made, generate};
+pub use numbers::stay as numbers_stay;

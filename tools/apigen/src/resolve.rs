@@ -1,15 +1,19 @@
 //! Brings facts and annotations together. Every function and every parameter is covered, or
 //! this fails and names what is not.
 
+mod kinds;
 mod roles;
 mod structs;
 
 use crate::annotations::{Annotations, ByHand, FunctionNotes, How, ObjectKind};
 use crate::facts::{CFunction, CType, Facts};
-use crate::model::{Does, FunctionModel, KindModel, Model, Parameter, Role, StatusModel};
+use crate::model::{Does, FunctionModel, Model, Parameter, Returns, Role, StatusModel};
 use crate::numbers::Numbers;
-use std::collections::BTreeMap;
+use crate::rust_names;
+use roles::UNSAID;
 use vfun_signature::Scalar;
+use vfun_wire::channel::side_bytes;
+use vfun_wire::limits::{CELL_BYTES_MAX, DEPTH_MAX};
 
 /// Makes the model, or says what is missing: one sentence for each thing.
 pub fn resolve(
@@ -22,9 +26,12 @@ pub fn resolve(
     let resolver = Resolver { facts, notes: &notes };
     for name in notes.function.keys() {
         if !facts.functions.iter().any(|f| f.name == *name) {
-            wrong.push(format!("function.{name}: the header has no such function"));
+            wrong.push(format!(
+                "function.{name}: the header has no such function: correct the name. If it is gone, remove this, and move its number to `retired` of numbers.toml"
+            ));
         }
     }
+    resolver.cells(&mut wrong);
     let functions = resolver.functions(numbers, &mut wrong);
     let kinds = resolver.kinds(&mut wrong);
     let status = resolver.status(&mut wrong);
@@ -48,6 +55,15 @@ pub fn resolve(
     })
 }
 
+/// The least cell: heads, and some room behind them.
+const CELL_LEAST: u32 = 1024;
+
+/// What parameters there are, for people.
+fn has(function: &CFunction) -> String {
+    let names: Vec<_> = function.parameters.iter().map(|p| p.name.as_str()).collect();
+    if names.is_empty() { "; it has none".into() } else { format!("; it has {}", names.join(", ")) }
+}
+
 struct Resolver<'a> {
     facts: &'a Facts,
     notes: &'a Annotations,
@@ -59,14 +75,19 @@ impl Resolver<'_> {
         for function in &self.facts.functions {
             let name = &function.name;
             let Some(notes) = self.notes.function.get(name) else {
-                wrong.push(format!("function.{name}: not described"));
+                wrong.push(format!(
+                    "function.{name}: not described: add [function.{name}] to api.toml"
+                ));
                 continue;
             };
-            let Some(number) = numbers.of(name) else {
-                wrong.push(format!("function.{name}: it has no number; add one at the end"));
-                continue;
-            };
-            match self.function(function, notes, number) {
+            let number = numbers.of(name);
+            if number.is_none() {
+                let next = numbers.next();
+                wrong.push(format!(
+                    "function.{name}: it has no number: add one at the end of numbers.toml; {next} is the next"
+                ));
+            }
+            match self.function(function, notes, number.unwrap_or_default()) {
                 Ok(function) => functions.push(function),
                 Err(mut more) => wrong.append(&mut more),
             }
@@ -82,14 +103,17 @@ impl Resolver<'_> {
     ) -> Result<FunctionModel, Vec<String>> {
         let name = &function.name;
         let mut wrong = vec![];
-        let status = function.returns.to_string() == self.notes.status.ty;
-        if !status && notes.how != How::Local {
-            let returns = &function.returns;
-            wrong.push(format!("function.{name}: it returns {returns}, no status, so it is local"));
+        let returns = self.returns(function);
+        let by_hand = notes.how == How::Local || notes.by_hand == ByHand::Both;
+        if matches!(returns, Returns::Other(_)) && !by_hand {
+            let (returns, ty) = (&function.returns, &self.notes.status.ty);
+            wrong.push(format!(
+                "function.{name}: it returns {returns}, and status.type is {ty}. If a {returns} is the API's status, correct status.type; if not, write the function by hand: how = \"local\" (in the guest alone), or by-hand = \"both\""
+            ));
         }
-        for of in notes.parameters.keys().chain(&notes.frees) {
+        for of in notes.parameters.keys() {
             if !function.parameters.iter().any(|p| p.name == *of) {
-                wrong.push(format!("function.{name}: it has no parameter {of}"));
+                wrong.push(format!("function.{name}: it has no parameter {of}{}", has(function)));
             }
         }
         let waits = !matches!(notes.how, How::Async | How::AsyncNow);
@@ -99,6 +123,7 @@ impl Resolver<'_> {
             ));
         }
         let parameters = self.parameters(function, notes, &mut wrong);
+        self.frees(function, notes, &parameters, &mut wrong);
         let does = match &notes.refuse {
             Some(why) => Does::Refuse(why.clone()),
             None => {
@@ -117,11 +142,11 @@ impl Resolver<'_> {
         if !wrong.is_empty() {
             return Err(wrong);
         }
-        Ok(FunctionModel {
+        let mut model = FunctionModel {
             name: name.clone(),
             number,
             does,
-            plain: (!status).then(|| self.rust(&function.returns)),
+            returns,
             native: asked || notes.native,
             secret: notes.secret,
             split: notes.split,
@@ -129,7 +154,46 @@ impl Resolver<'_> {
             limit,
             answer,
             parameters,
-        })
+        };
+        rust_names::rename(&mut model);
+        Ok(model)
+    }
+
+    fn returns(&self, function: &CFunction) -> Returns {
+        match &function.returns {
+            CType::Void => Returns::Nothing,
+            ty if ty.to_string() == self.notes.status.ty => Returns::Status,
+            ty => Returns::Other(self.rust(ty)),
+        }
+    }
+
+    /// Whether what a function frees is an object of its own.
+    fn frees(
+        &self,
+        function: &CFunction,
+        notes: &FunctionNotes,
+        parameters: &[Parameter],
+        wrong: &mut Vec<String>,
+    ) {
+        let (name, Some(frees)) = (&function.name, &notes.frees) else { return };
+        if frees == UNSAID {
+            wrong.push(format!(
+                "function.{name}.frees: name the parameter whose object the function frees; if it frees none, remove the line"
+            ));
+            return;
+        }
+        // One that could not be read is in the list already.
+        let by_hand = notes.how == How::Local || notes.by_hand == ByHand::Both;
+        match parameters.iter().find(|p| p.name == *frees).map(|p| &p.role) {
+            Some(Role::Object { .. }) => {}
+            Some(_) if by_hand => {}
+            None if function.parameters.iter().any(|p| p.name == *frees) => {}
+            None => wrong.push(format!(
+                "function.{name}.frees: it has no parameter {frees}{}",
+                has(function)
+            )),
+            Some(_) => wrong.push(format!("function.{name}.frees: {frees} is no object")),
+        }
     }
 
     fn parameters(
@@ -180,9 +244,25 @@ impl Resolver<'_> {
     fn value(&self, key: &str, text: &str, wrong: &mut Vec<String>) -> Option<i64> {
         let known = text.parse().ok().or_else(|| self.facts.constants.get(text).copied());
         if known.is_none() {
-            wrong.push(format!("{key}: the header has no constant {text}"));
+            wrong.push(match text {
+                UNSAID => format!("{key}: name a constant of the header, or write a number"),
+                _ => format!("{key}: the header has no constant {text}"),
+            });
         }
         known
+    }
+
+    /// Whether calls can have such cells.
+    fn cells(&self, wrong: &mut Vec<String>) {
+        let Annotations { cell_bytes, depth, .. } = self.notes;
+        if *cell_bytes < CELL_LEAST || side_bytes(1, *cell_bytes).is_none() {
+            wrong.push(format!(
+                "cell_bytes: {cell_bytes}; a multiple of 64 from {CELL_LEAST} to {CELL_BYTES_MAX}"
+            ));
+        }
+        if side_bytes(*depth, 0).is_none() {
+            wrong.push(format!("depth: {depth}; a power of two, at most {DEPTH_MAX}"));
+        }
     }
 
     /// Whether an API that is begun says all of it.
@@ -235,59 +315,14 @@ impl Resolver<'_> {
         }
     }
 
-    fn kinds(&self, wrong: &mut Vec<String>) -> Vec<KindModel> {
-        let mut numbers = BTreeMap::new();
-        for (name, kind) in &self.notes.object {
-            if kind.number == 0 {
-                wrong.push(format!("object.{name}: numbers begin with 1"));
-            }
-            if let Some(other) = numbers.insert(kind.number, name) {
-                wrong.push(format!("object.{name}: {other} has its number"));
-            }
-            let others = [&kind.parent, &kind.with].into_iter().flatten();
-            for other in others.filter(|other| !self.notes.object.contains_key(*other)) {
-                wrong.push(format!("object.{name}: there is no object {other}"));
-            }
-            if kind.pointer.is_some() == kind.handle.is_some() {
-                wrong.push(format!("object.{name}: say its pointer or its handle"));
-            }
-            if kind.handle.is_some() && (self.notes.begin.is_none() || kind.parent.is_some()) {
-                wrong.push(format!(
-                    "object.{name}: numbers that stand for objects need `begin`, and have no parents"
-                ));
-            }
-        }
-        for name in self.notes.object.keys().filter(|name| self.is_above_itself(name)) {
-            wrong.push(format!(
-                "object.{name}: its parents end in a circle, so that a program could nest without end"
-            ));
-        }
-        let kind = |(name, kind): (&String, &ObjectKind)| KindModel {
-            name: name.clone(),
-            number: kind.number,
-            pointer: kind.pointer.clone(),
-            parent: kind.parent.clone(),
-            with: kind.with.clone(),
-            end: kind.end.clone(),
-            free_found: kind.free_found,
-            most: kind.most,
-            shown: kind.shown.clone(),
-        };
-        self.notes.object.iter().map(kind).collect()
-    }
-
-    /// Whether a kind of objects is among its own parents.
-    fn is_above_itself(&self, name: &str) -> bool {
-        let parent = |name: &str| self.notes.object.get(name)?.parent.as_deref();
-        let above = std::iter::successors(parent(name), |above| parent(above));
-        above.take(self.notes.object.len()).any(|above| above == name)
-    }
-
     fn status(&self, wrong: &mut Vec<String>) -> Option<StatusModel> {
         let s = &self.notes.status;
         let scalar = s.ty.parse::<CType>().ok().and_then(|ty| self.scalar(&ty));
         if scalar.is_none() {
-            wrong.push(format!("status.type: '{}' is no scalar", s.ty));
+            wrong.push(format!(
+                "status.type: '{}' is neither a type of numbers, such as i32, nor a typedef of one in facts.toml",
+                s.ty
+            ));
         }
         let mut value = |key: &str, text: &str| {
             self.value(&format!("status.{key}"), text, wrong).unwrap_or_default()

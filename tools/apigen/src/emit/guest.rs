@@ -3,7 +3,7 @@
 use super::pack;
 use super::shared::{self, kind, kind_of};
 use crate::annotations::How;
-use crate::model::{Does, FunctionModel, Goes, Length, Model, Parameter, Role};
+use crate::model::{Does, FunctionModel, Goes, Length, Model, Parameter, Returns, Role};
 use std::fmt::Write;
 
 /// C's rules, as a comment.
@@ -72,10 +72,13 @@ fn symbol(model: &Model, function: &FunctionModel) -> String {
     let FunctionModel { name, number, does, parameters, .. } = function;
     let list: Vec<_> = parameters.iter().map(|p| format!("{}: {}", p.name, p.rust)).collect();
     let names: Vec<_> = parameters.iter().map(|p| p.name.as_str()).collect();
-    let scalar = model.status.scalar.name();
-    if let Some(returns) = &function.plain {
+    let arrow = function.arrow(model.status.scalar);
+    let local = matches!(does, Does::Call { how: How::Local, .. }) && function.answer.is_none();
+    if matches!(function.returns, Returns::Other(_))
+        || local && function.returns == Returns::Nothing
+    {
         return format!(
-            "/// Answered here.\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}) -> {returns} {{\n\
+            "/// Answered here.\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}){arrow} {{\n\
              // SAFETY: C's rules for this function, which its program keeps.\nunsafe {{ hand::{name}({}) }}\n}}\n\n",
             list.join(", "),
             names.join(", ")
@@ -98,8 +101,10 @@ fn symbol(model: &Model, function: &FunctionModel) -> String {
         }
         (Does::Call { how, .. }, None) => call(model, function, *how),
     };
+    // What returns nothing says nothing of a failure.
+    let end = if function.returns == Returns::Nothing { ";" } else { "" };
     format!(
-        "/// Call {number}.\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}) -> {scalar} {{\nanswer(|| {{\n{body}\n}})\n}}\n\n",
+        "/// Call {number}.\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}){arrow} {{\nanswer(|| {{\n{body}\n}}){end}\n}}\n\n",
         list.join(", ")
     )
 }
@@ -129,6 +134,14 @@ fn parent(model: &Model, function: &FunctionModel, of: &str) -> String {
             format!("REMOTE.objects.ancestor({}_object, kinds::{})", p.name, kind(parent))
         }
         (None, None) => "None".into(),
+    }
+}
+
+/// A length in C's type for lengths.
+fn as_u64(function: &FunctionModel, length: &str) -> String {
+    match shared::parameter(function, length).rust.as_str() {
+        "u64" => length.into(),
+        _ => format!("u64::from({length})"),
     }
 }
 
@@ -176,23 +189,31 @@ fn prepare(model: &Model, function: &FunctionModel) -> String {
                 )
             }
             Role::FoundList { most, count, .. } => format!(
-                "{C}let {name}_places = unsafe {{ out::places({name}, {most}) }}?;\n\
-                 {C}let {count}_place = unsafe {{ out::place({count}) }}?;"
+                "{C}let {name}_places = unsafe {{ out::places({name}, {}) }}?;\n\
+                 {C}let {count}_place = unsafe {{ out::place({count}) }}?;",
+                as_u64(function, most)
             ),
             Role::OutValue(_) | Role::OutStruct(_) => {
                 format!("{C}let {name}_place = unsafe {{ out::place({name}) }}?;")
             }
-            Role::OutBytes { length } | Role::OutNumbers { count: length } => {
+            Role::OutBytes { length } | Role::OutNumbers { count: length, .. } => {
                 let to = if matches!(role, Role::OutBytes { .. }) { ".cast::<u8>()" } else { "" };
                 let items = if to.is_empty() { "ROOM / 8" } else { "ROOM" };
                 format!(
                     "{C}let mut {name}_room = unsafe {{ out::Room::of({name}{to}, {length}, {items}) }}?;\nlet {name}_asked = {name}_room.asked();"
                 )
             }
-            Role::OutExact { length } => format!(
-                "{C}let {name}_places = unsafe {{ out::places({name}.cast::<u8>(), {length}) }}?;\n\
-                 if {length} > ROOM {{ return Err(Failure::Limit); }}"
-            ),
+            Role::OutExact { of, length } => {
+                let (to, items) = match of {
+                    None => (".cast::<u8>()", "ROOM"),
+                    Some(_) => ("", "ROOM / 8"),
+                };
+                let length = as_u64(function, length);
+                format!(
+                    "{C}let {name}_places = unsafe {{ out::places({name}{to}, {length}) }}?;\n\
+                     if {length} > {items} {{ return Err(Failure::Limit); }}"
+                )
+            }
             Role::InStruct(of) => in_struct(model, name, of),
             Role::InBytes { length } => {
                 let length = match length {
@@ -200,6 +221,12 @@ fn prepare(model: &Model, function: &FunctionModel) -> String {
                     Length::Fixed(bytes) => bytes.to_string(),
                 };
                 format!("{C}let {name}_bytes = unsafe {{ out::blob({name}.cast(), {length}) }}?;")
+            }
+            Role::InText => {
+                format!("{C}let {name}_bytes = unsafe {{ out::text({name}.cast()) }};")
+            }
+            Role::InNumbers { count } => {
+                format!("{C}let {name}_list = unsafe {{ out::numbers({name}, {count} as u64) }}?;")
             }
             Role::InList { of, count } => format!(
                 "{C}let {name}_packed = unsafe {{ out::packed_list({name}, {count} as u64, pack_{of}) }}?;"
@@ -245,7 +272,8 @@ fn writes(model: &Model, function: &FunctionModel) -> String {
                 _ => writeln!(text, "w.bytes(&{name}_packed);"),
             },
             Role::InList { .. } => writeln!(text, "w.bytes(&{name}_packed);"),
-            Role::InBytes { .. } => writeln!(text, "w.blob({name}_bytes);"),
+            Role::InBytes { .. } | Role::InText => writeln!(text, "w.blob({name}_bytes);"),
+            Role::InNumbers { .. } => writeln!(text, "out::write_numbers(w, {name}_list);"),
             Role::OutBytes { .. } | Role::OutNumbers { .. } => {
                 writeln!(text, "w.u64({name}_asked);")
             }
@@ -270,8 +298,11 @@ fn reads(function: &FunctionModel) -> Vec<(String, String)> {
         Role::OutValue(s) => Some((p.name.clone(), format!("r.{}()?", s.name()))),
         Role::OutStruct(of) => Some((p.name.clone(), format!("read_{of}(r)?"))),
         Role::FoundObject { .. } => Some((p.name.clone(), "r.name()?".into())),
-        Role::OutExact { length } => {
-            let read = format!("out::write_all({}_places, r.bytes({length} as usize)?)", p.name);
+        Role::OutExact { of, length } => {
+            let read = match of {
+                None => format!("out::write_all({}_places, r.bytes({length} as usize)?)", p.name),
+                Some(_) => format!("out::read_all({}_places, r)?", p.name),
+            };
             Some((p.name.clone(), read))
         }
         _ => None,
