@@ -76,16 +76,31 @@ fn channel(session: &Session, api: &Description, depth: u16) -> Result<Function,
     session.negotiate(&wish)?.activate()
 }
 
-/// Connects, or says once on standard error why not.
-pub(crate) fn connect(api: &Description) -> Result<(Session, Function), Failure> {
+/// Says once in a process, on standard error, why an API cannot be used, and what to do.
+fn say(why: &str, advice: &str) {
     static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        if std::env::var_os(QUIET).is_none() {
+            eprintln!("VirtFun: {why}");
+            eprintln!("VirtFun: {advice} (VFUN_QUIET=1 hides this)");
+        }
+    });
+}
+
+/// Connects, or says why not.
+pub(crate) fn connect(api: &Description) -> Result<(Session, Function), Failure> {
     try_connect(api).map_err(|error| {
-        SAID.call_once(|| {
-            if std::env::var_os(QUIET).is_none() {
-                eprintln!("VirtFun: no host offers '{}' to this program: {error}", api.name);
-                eprintln!("VirtFun: {} (VFUN_QUIET=1 hides this)", error.advice());
-            }
-        });
+        let why = format!("no host offers '{}' to this program: {error}", api.name);
+        say(&why, &error.advice());
         Failure::NoHost
     })
+}
+
+/// Says that the two halves were made of different descriptions.
+pub(crate) fn say_different(api: &Description) {
+    let why = format!(
+        "the host's half of '{}' is of another description than this program's library",
+        api.name
+    );
+    say(&why, "build and install both halves of one version of VirtFun");
 }
