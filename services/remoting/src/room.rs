@@ -243,6 +243,35 @@ mod tests {
     }
 
     #[test]
+    fn a_text_ends_at_its_only_zero_byte() {
+        let said = text(Some(b"abc")).unwrap();
+        assert_eq!(said.as_ref().map(|text| text.as_slice()), Some(&b"abc\0"[..]));
+        assert!(!start_of_text(&said).is_null());
+        assert!(start_of_text(&text(None).unwrap()).is_null());
+        assert_eq!(text(Some(b"a\0c")).err(), Some(Refusal::Argument));
+    }
+
+    #[test]
+    fn numbers_take_no_more_memory_than_their_call_has() {
+        let call = written(|w| {
+            w.length(2);
+            w.i16(-1);
+            w.i16(7);
+            w.u64(NOWHERE);
+            w.length(1 << 40);
+        });
+        let mut r = Reader::new(&call);
+        assert_eq!(numbers::<i16>(&mut r), Ok(Some(vec![-1, 7])));
+        assert_eq!(numbers::<i16>(&mut r), Ok(None));
+        assert_eq!(numbers::<i16>(&mut r), Err(Refusal::Limit));
+        let wide = written(|w| {
+            w.length(1);
+            w.u64(1 << 16);
+        });
+        assert_eq!(numbers::<i16>(&mut Reader::new(&wide)), Err(Refusal::Malformed));
+    }
+
+    #[test]
     fn a_library_that_says_too_much_shows_nothing_of_the_service() {
         let mut room = Room::<u8>::asked(4, 64).unwrap();
         *room.all_mut() = [1, 2, 3, 4];
