@@ -7,6 +7,9 @@ usage: tests/built.py build              builds; what was built is in TARGET/PRO
                                          '-' for all but those; each with the arguments
        tests/built.py run --under 'PROGRAM ARGUMENT...' WHAT...
                                          runs them under another program, such as valgrind
+       tests/built.py run --beside N WHAT...
+                                         runs N programs at once, those that take longest first;
+                                         each one's output comes when it has ended
 
 The profile is VFUN_PROFILE (default: ci, the level at which all of it compiles soon).
 
@@ -20,7 +23,7 @@ Why not `cargo test -p PACKAGE`: which features a crate is built with follows
 from which packages are named together, so cargo would build the larger ones
 anew for each stage.
 """
-import json, os, pathlib, re, shlex, signal, subprocess, sys, threading, time
+import concurrent.futures, json, os, pathlib, re, shlex, signal, subprocess, sys, threading, time
 
 REPO = pathlib.Path(__file__).resolve().parents[1]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target"))
@@ -36,6 +39,9 @@ SLOW = 5.0
 # Programs whose tests mostly wait (for restarts, deadlines, heartbeats): how many of them
 # run at once. The harness runs as many as there are processors.
 AT_ONCE = {"vfun-tests-conform/main": 4}
+# Programs that take long, the longest first: beside others, who begins late ends late.
+LONG = ("vfun-tests-local", "vfun-bench", "vfun-nicd", "vfun-tests-conform", "vfun-tests-sim", "vfun",
+        "vfun-tests-sandbox", "vfun-native", "vfun-gateway")
 # Second tries in a whole run: more is no accident.
 TRIES = int(os.environ.get("VFUN_TRIES") or 3)
 # Whose tests/ folders start real processes or guests: only these have second tries.
@@ -48,6 +54,8 @@ SOME_FAILED = 101
 HANGS = 1500.0
 # How long a program's output is waited for when it has ended, s.
 LAST_WORDS = 10.0
+# Programs that run.
+CHILDREN = set()
 # Lines of a test's last words that are repeated at the end, and their length.
 WORDS, LENGTH = 8, 500
 
@@ -146,34 +154,70 @@ def wanted(test, words):
     return not any(n in without for n in names) and (not only or any(n in only for n in names))
 
 
-def run(words, arguments, under=()):
+def chosen(words):
+    """The programs of tests that the words name."""
     tests = [t for t in json.loads(LIST.read_text()) if wanted(t, words)]
     known = {n for t in json.loads(LIST.read_text()) for n in (t["package"], f"{t['package']}/{t['target']}")}
     unknown = [w for w in words if w.lstrip("-") not in known]
     if unknown or not tests:
         sys.exit(f"built.py: no such tests: {' '.join(unknown or words)}")
-    failed = []
-    # As cargo does for tests: whatever they load is found (a macro's tests load
-    # the compiler's libraries), and who asks for the manifest's folder gets it.
+    return tests
+
+
+def surroundings():
+    """As cargo does for tests: whatever they load is found (a macro's tests load
+    the compiler's libraries)."""
     libraries = subprocess.run(
         ["rustc", "--print", "target-libdir"], stdout=subprocess.PIPE, text=True, check=True).stdout
     path = [str(PROGRAMS), str(PROGRAMS / "deps"), libraries.strip(),
             os.environ.get("LD_LIBRARY_PATH", "")]
-    for t in tests:
+    return os.environ | {
+        "VFUN_BUILT": "1",  # all that tests need beside them
+        "LD_LIBRARY_PATH": ":".join(p for p in path if p),
+    }
+
+
+def run(words, arguments, under=(), beside=1):
+    tests, env = chosen(words), surroundings()
+    failed, again_later = [], []
+    printing = threading.Lock()
+
+    def one(t):
         name = f"{t['package']}/{t['target']}" + (" (unit)" if t["kind"] != "test" else "")
-        env = os.environ | {
-            "CARGO_MANIFEST_DIR": t["folder"],
-            "VFUN_BUILT": "1",  # all that tests need beside them
-            "LD_LIBRARY_PATH": ":".join(p for p in path if p),
-        }
-        print(f"-- {name}", flush=True)
+        # Who asks for the manifest's folder gets it.
+        own = env | {"CARGO_MANIFEST_DIR": t["folder"]}
+        if beside == 1:
+            print(f"-- {name}", flush=True)
         began, machine = time.monotonic(), clocks()
-        ended, said = shown([*under, t["program"], "--quiet", *at_once(t, arguments), *arguments], t["folder"], env)
+        ended, said = shown([*under, t["program"], "--quiet", *at_once(t, arguments), *arguments],
+                            t["folder"], own, quiet=beside > 1)
         took = time.monotonic() - began
-        if took > SLOW:
-            print(f"-- {name}: {took:.0f} s", flush=True)
-        if ended and not again(t, name, ended, said, env, away(machine)):
-            failed.append(name)
+        with printing:
+            if beside > 1:
+                print("\n".join([f"-- {name}", *said]), flush=True)
+            if took > SLOW:
+                print(f"-- {name}: {took:.0f} s", flush=True)
+        if ended:
+            again_later.append((t, name, ended, said, own, away(machine)))
+
+    if beside == 1:
+        for t in tests:
+            one(t)
+            failed += [later[1] for later in again_later if not again(*later)]
+            again_later.clear()
+    else:
+        order = {package: place for place, package in enumerate(LONG)}
+        tests.sort(key=lambda t: order.get(t["package"], len(LONG)))
+        with concurrent.futures.ThreadPoolExecutor(beside) as pool:
+            try:
+                list(pool.map(one, tests))
+            except KeyboardInterrupt:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for child in list(CHILDREN):
+                    os.killpg(child.pid, signal.SIGKILL)
+                raise
+        # When nothing else runs.
+        failed += [later[1] for later in again_later if not again(*later)]
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 
@@ -185,17 +229,19 @@ def at_once(test, arguments):
     return () if said or wanted <= os.cpu_count() else ("--test-threads", str(wanted))
 
 
-def shown(command, folder, env):
-    """Runs it, its output shown as it comes: its exit status and the output."""
+def shown(command, folder, env, quiet=False):
+    """Runs it, its output shown as it comes unless `quiet`: its exit status and the output."""
     child = subprocess.Popen(
         command, cwd=folder, env=env, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0)
+    CHILDREN.add(child)
     lines = []
 
     def show():
         for line in child.stdout:
-            sys.stdout.buffer.write(line)
-            sys.stdout.buffer.flush()
+            if not quiet:
+                sys.stdout.buffer.write(line)
+                sys.stdout.buffer.flush()
             lines.append(line.decode(errors="replace").rstrip())
 
     # Beside it: what a test left behind may hold the pipe open for ever.
@@ -212,6 +258,7 @@ def shown(command, folder, env):
         ended = 1
         lines.append(f"it hung: it was ended after {HANGS:.0f} s")
         print(f"-- {lines[-1]}", flush=True)
+    CHILDREN.discard(child)
     reader.join(timeout=LAST_WORDS)
     return ended, list(lines)
 
@@ -296,6 +343,8 @@ def main():
             build()
         case ["run", "--under", program, *what]:
             run(what, words[cut + 1:], shlex.split(program))
+        case ["run", "--beside", count, *what] if count.isdecimal() and int(count) > 0:
+            run(what, words[cut + 1:], beside=int(count))
         case ["run", *what]:
             run(what, words[cut + 1:])
         case _:

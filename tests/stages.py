@@ -9,9 +9,9 @@ usage: tests/run.sh            every stage of `make test`
        tests/run.sh --list     the stages, one a line
 
 Some work needs no attention: packages that are fetched, programs that only a
-later stage runs. It goes on in the background while stages run. A stage that
-needs a piece of it waits for that piece first. Its output is in
-TARGET/log/NAME.log, and is shown when it fails.
+later stage runs, checks that other programs beside them do not disturb. It goes
+on in the background while stages run. A stage that needs a piece of it waits for
+that piece first. Its output is in TARGET/log/NAME.log, and is shown when it fails.
 
 The table of times is printed last and kept in TARGET/stages.txt.
 
@@ -51,11 +51,12 @@ class Work:
     after: str               # the stage after which it begins
     full: bool = False
     lane: str = ""           # works of one lane run one after the other
+    needs: tuple = ()        # other works that must have ended
 
 
 # Fetching waits for the network, so each fetch has a lane of its own. Builds use
 # both processors, so they share one lane; they yield to the stages (SCHED_IDLE).
-BUILDS = "builds"
+BUILDS, PACKAGES, CHECKS = "builds", "packages", "checks"
 BACKGROUND = [
     Work("guest-kernel", "packaging/guest-kernel.sh && packaging/kmod.sh", VM, after="setup", lane="kernels"),
     Work("igb", "tests/igb.sh --fetch", VM, after="setup", lane="kernels"),
@@ -66,14 +67,32 @@ BACKGROUND = [
     Work("bootbond-base", "tests/bootbond.sh --fetch", VM, after="setup", full=True),
     Work("python-tools", "packaging/python.sh --tools", LOCAL, after="setup"),
     Work("guest-vfun", "for p in vfun-cli vfun-agent; do cargo build --locked --quiet --profile guest -p $p || exit 1; done", VM,
-         after="build", lane=BUILDS),
+         after="build", lane=BUILDS, full=True),
     Work("static-lib", f"cargo rustc --locked --quiet --profile {PROFILE} -p vfun --lib --crate-type staticlib", VM,
          after="build", lane=BUILDS),
-    Work("wasm-build", "packaging/wasm.sh --build-tests", LOCAL, after="build", lane=BUILDS),
+    Work("wasm-build", "packaging/wasm.sh --build-tests", LOCAL, after="build", lane=BUILDS, full=True),
     Work("fuzz-build", "fuzz/run.sh build", LOCAL, after="build", lane=BUILDS),
     Work("loom-build", "tests/loom.sh build", LOCAL, after="build", lane=BUILDS),
     Work("lint", f"cargo clippy {WORKSPACE} --all-targets --quiet -- -D warnings", LOCAL, after="build", lane=BUILDS),
+    Work("doc", f"cargo test {WORKSPACE} --doc --quiet", LOCAL, after="build", lane=BUILDS),
+    # Checks that wait most of their time, or that do not care how fast they go.
+    Work("testguest", "tests/built.py run vfun-testguest", VM, after="build", lane=PACKAGES, needs=("guest-kernel",)),
+    Work("debian", "packaging/debian-guest.sh", VM, after="build", lane=PACKAGES, needs=("debian-base", "guest-vfun")),
+    Work("packages", "packaging/deb-test.sh", VM, after="build", lane=PACKAGES,
+         needs=("debian-base", "guest-vfun", "static-lib")),
+    Work("kmod", "packaging/kmod.sh --check", VM, after="build", lane=CHECKS, needs=("guest-kernel",)),
+    Work("valgrind", "tests/sanitizers.sh valgrind", LOCAL, after="build", lane=CHECKS),
+    Work("wasm", "packaging/wasm.sh --test", LOCAL, after="build", lane=CHECKS, needs=("wasm-build",)),
+    Work("fuzz", "fuzz/run.sh {fuzz_seconds}", LOCAL, after="build", lane=CHECKS, needs=("fuzz-build",)),
+    Work("loom", "tests/loom.sh", LOCAL, after="build", lane=CHECKS, needs=("loom-build",)),
+    Work("python", "guest/python/test.sh -q", LOCAL, after="build", lane=CHECKS, needs=("python-tools",)),
 ]
+
+
+def beside(name, title, part, full=False):
+    """A stage that is a work of the same name, and waits for it."""
+    return Stage(name, title, "true", part, needs=(name,), full=full)
+
 
 STAGES = [
     Stage("setup", "setup", "packaging/setup.sh", LOCAL),
@@ -81,35 +100,33 @@ STAGES = [
     Stage("links", "links of the documentation", "tests/docs.py", LOCAL),
     Stage("build", "build", "tests/built.py build", LOCAL),
     Stage("unit", "unit and local tests",
-          "tests/built.py run -vfun-tests-vm -vfun-testguest -vfun-tests-hostile", LOCAL, needs=("guest-kernel",)),
+          "tests/built.py run --beside 3 -vfun-tests-vm -vfun-testguest -vfun-tests-hostile", LOCAL, needs=("guest-kernel",)),
     Stage("hostile", "attacks, chaos, crash matrix",
           "tests/built.py run vfun-tests-hostile -vfun-tests-hostile/guests -- --test-threads 2", LOCAL),
-    Stage("testguest", "test guests", "tests/built.py run vfun-testguest", VM, needs=("guest-kernel",)),
-    Stage("debian", "a guest of Debian: our packages by DKMS", "packaging/debian-guest.sh", VM,
-          needs=("debian-base", "guest-vfun")),
-    Stage("packages", "our packages in Debian: install, upgrade, purge", "packaging/deb-test.sh", VM,
-          needs=("debian-base", "guest-vfun", "static-lib")),
+    Stage("mutants", "mutations find their places", "tests/sim/mutants.py --check", LOCAL),
+    Stage("attackers", "attackers' guests",
+          "tests/built.py run vfun-tests-hostile/guests -- --test-threads 1", VM, needs=("guest-kernel",)),
+    beside("testguest", "test guests", VM),
+    beside("kmod", "kernel module: all warnings, sparse", VM),
+    beside("valgrind", "valgrind: protocol", LOCAL),
+    beside("debian", "a guest of Debian: our packages by DKMS", VM),
+    beside("packages", "our packages in Debian: install, upgrade, purge", VM),
     Stage("lintian", "our packages as Debian's checker sees them",
           "packaging/setup.sh --lintian && packaging/deb-test.sh --lintian", VM, full=True,
           needs=("guest-vfun", "static-lib")),
+    Stage("backports", "kernel module: the newer kernel too", "packaging/kmod.sh --backports", VM, full=True),
+    beside("wasm", "WebAssembly", LOCAL, full=True),
+    beside("fuzz", "fuzz", LOCAL),
+    beside("loom", "loom: callers, server, queues, sleep and wake", LOCAL),
+    beside("python", "Python package", LOCAL),
     Stage("guests", "real guests", "tests/built.py run vfun-tests-vm", VM,
           needs=("guest-kernel", "debian-base", "guest-vfun")),
+    beside("lint", "lint", LOCAL),
+    beside("doc", "examples in the documentation", LOCAL),
+    # From here on nothing is in the background.
+    Stage("counts", "instructions and line transfers a call", "tests/counts.py", LOCAL),
     Stage("igb", "a VF with a card's own driver goes from VM to VM", "tests/igb.sh", VM,
           needs=("guest-kernel", "igb")),
-    Stage("attackers", "attackers' guests",
-          "tests/built.py run vfun-tests-hostile/guests -- --test-threads 1", VM, needs=("guest-kernel",)),
-    Stage("kmod", "kernel module: all warnings, sparse", "packaging/kmod.sh --check", VM, needs=("guest-kernel",)),
-    Stage("backports", "kernel module: the newer kernel too", "packaging/kmod.sh --backports", VM, full=True),
-    Stage("valgrind", "valgrind: protocol", "tests/sanitizers.sh valgrind", LOCAL),
-    Stage("wasm", "WebAssembly", "packaging/wasm.sh --test", LOCAL, needs=("wasm-build",)),
-    Stage("fuzz", "fuzz", "fuzz/run.sh {fuzz_seconds}", LOCAL, needs=("fuzz-build",)),
-    Stage("loom", "loom: callers, server, queues, sleep and wake", "tests/loom.sh", LOCAL, needs=("loom-build",)),
-    # From here on cargo builds where the works of the lane above build.
-    Stage("lint", "lint", "true", LOCAL, needs=("lint",)),
-    Stage("doc", "examples in the documentation", f"cargo test {WORKSPACE} --doc --quiet", LOCAL),
-    Stage("counts", "instructions and line transfers a call", "tests/counts.py", LOCAL),
-    Stage("python", "Python package", "guest/python/test.sh -q", LOCAL, needs=("python-tools",)),
-    Stage("mutants", "mutations find their places", "tests/sim/mutants.py --check", LOCAL),
     Stage("systemd", "the unit under Debian's systemd", "packaging/systemd-guest.sh --test", VM, full=True,
           needs=("systemd-base",)),
     Stage("bootbond", "the bond that each of Debian's network tools makes", "tests/bootbond.sh", VM, full=True,
@@ -146,9 +163,12 @@ class Background:
 
     def lane(self, works):
         for work in works:
+            bad = self.wait(work.needs)
             began, status, usage = time.monotonic(), 1, 0.0
             try:
                 with (LOGS / f"{work.name}.log").open("w") as log:
+                    if bad:
+                        raise OSError(f"{bad}, which it needs, has failed; {LOGS}/{bad}.log says why")
                     # SCHED_IDLE: a stage that wants a processor has it at once.
                     child = subprocess.Popen(
                         ["chrt", "--idle", "0", "bash", "-c", work.command], start_new_session=True,
@@ -213,10 +233,17 @@ def stolen():
 
 
 def run(stages, works):
-    background, table = Background(works), Table()
-    seconds = "5" if os.environ.get("VFUN_TESTS") == FULL else "1"
+    full = os.environ.get("VFUN_TESTS") == FULL
+    seconds = "5" if full else "1"
+    if not full:  # packages of what is built already (packaging/deb.sh)
+        os.environ["VFUN_DEB_QUICK"] = "1"
+        works = [w for w in works if w.name != "guest-vfun"]
     wanted = {n for s in stages for n in s.needs}
-    background.works = [w for w in works if w.name in wanted]
+    for work in reversed(works):  # none needs one that comes later
+        wanted |= set(work.needs) if work.name in wanted else set()
+    background, table = Background([
+        dataclasses.replace(w, command=w.command.replace("{fuzz_seconds}", seconds))
+        for w in works if w.name in wanted]), Table()
     names = {s.name for s in stages}
     for work in background.works:  # a stage that is not run has nothing to wait for
         if work.after not in names:
@@ -224,19 +251,22 @@ def run(stages, works):
     background.after("")
     for stage in stages:
         began = time.monotonic()
+        missing = [n for n in stage.needs if n in background.ended and not background.ended[n].is_set()]
+        if missing:
+            print(f"\n--- {stage.title}: waits for {', '.join(missing)}", flush=True)
         bad = background.wait(stage.needs)
         waited = time.monotonic() - began
-        command = stage.command.replace("{fuzz_seconds}", seconds)
-        print(f"\n=== {stage.title}: {command}", flush=True)
+        print(f"\n=== {stage.title}: {stage.command}", flush=True)
         if bad:
             print((LOGS / f"{bad}.log").read_text(errors="replace")[-20000:])
             status, cpu = 1, 0.0
         else:
-            child = subprocess.Popen(["bash", "-c", command], cwd=REPO, stdin=subprocess.DEVNULL)
+            child = subprocess.Popen(["bash", "-c", stage.command], cwd=REPO, stdin=subprocess.DEVNULL)
             status, cpu = ended(child)
         took = time.monotonic() - began
         table.add(stage, status, took, waited, cpu, f"  ({bad} failed)" if bad else "")
-        print(f"=== {stage.title}: {'ok' if status == 0 else 'FAILED'}, {took:.0f} s", flush=True)
+        beside = f" ({background.took[stage.name]:.0f} s in the background)" if stage.command == "true" else ""
+        print(f"=== {stage.title}: {'ok' if status == 0 else 'FAILED'}, {took:.0f} s{beside}", flush=True)
         if status and stage.name in ("setup", "build"):
             break
         background.after(stage.name)

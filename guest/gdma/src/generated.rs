@@ -18,13 +18,14 @@
 use crate::hand;
 use std::ffi::c_void;
 use vfun_remoting_guest::{
-    Description, Failure, NOWHERE, Reader, Refusal, Remote, Writer, found, out, packed,
+    Description, Failure, Link, NOWHERE, Name, Reader, Refusal, Remote, Writer, found, limits, out,
+    packed, parts, parts_filled, parts_turned,
 };
 
 /// This API in this process.
 pub static REMOTE: Remote = Remote::new(Description {
     name: "gdma",
-    fingerprint: 0xf6051e8ced81819c,
+    fingerprint: 0xa707dd2e99f85100,
     cell_bytes: 4096,
     depth: 64,
 });
@@ -43,6 +44,7 @@ pub mod kinds {
 pub mod calls {
     pub const GDMA_INIT: u16 = 16;
     pub const GDMA_EXIT: u16 = 17;
+    pub const GDMA_ABORT: u16 = 36;
     pub const GDMA_STATUS_TEXT: u16 = 35;
     pub const GDMA_DEVICE_INFO: u16 = 18;
     pub const GDMA_NODE_COUNT: u16 = 19;
@@ -192,6 +194,15 @@ pub unsafe extern "C" fn gdma_exit(context: *mut gdma_context) -> i32 {
     answer(|| {
         // SAFETY: C's rules for this function, which its program keeps.
         unsafe { hand::gdma_exit(context) }
+    })
+}
+
+/// Call 36.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gdma_abort(context: *mut gdma_context) -> i32 {
+    answer(|| {
+        // SAFETY: C's rules for this function, which its program keeps.
+        unsafe { hand::gdma_abort(context) }
     })
 }
 

@@ -79,6 +79,33 @@ pub unsafe fn gdma_init(version: u32, context: *mut *mut gdma_context) -> Result
 }
 
 pub unsafe fn gdma_exit(context: *mut gdma_context) -> Result<i32, Failure> {
+    end(context, |object, known_by, on_host| {
+        callbacks::wait_for_all(object.pointer(), known_by);
+        on_host(exit_on_host)
+    })
+}
+
+pub unsafe fn gdma_abort(context: *mut gdma_context) -> Result<i32, Failure> {
+    end(context, |_, _, on_host| {
+        on_host(|object, link| {
+            link.call(calls::GDMA_ABORT, |w| w.name(object.name()), |r| Ok(r.i32()?))
+        })
+    })
+}
+
+/// What ends a context on the host.
+type OnHost = fn(Object<'_>, &Link) -> Result<i32, Failure>;
+
+/// Ends a context. `how` gets it, the connection that knows it, and what makes the host end it, which
+/// gives the host's status.
+fn end(
+    context: *mut gdma_context,
+    how: impl FnOnce(
+        Object<'static>,
+        &'static Link,
+        &dyn Fn(OnHost) -> Result<i32, Failure>,
+    ) -> Result<i32, Failure>,
+) -> Result<i32, Failure> {
     let object = REMOTE.objects.find(context.addr(), kinds::CONTEXT)?;
     if in_callback() {
         return Ok(BUSY); // it would wait for itself
@@ -86,21 +113,19 @@ pub unsafe fn gdma_exit(context: *mut gdma_context) -> Result<i32, Failure> {
     let known_by = REMOTE.link_of(object).ok_or(Failure::Object)?;
     // Takes nothing more: a callback may be starting transfer after transfer.
     object.keep(pools::CLOSES, 1);
-    callbacks::wait_for_all(object.pointer(), known_by);
-    match REMOTE.object(context.addr(), kinds::CONTEXT) {
-        Ok((object, link)) => {
-            let returned = exit_on_host(object, link)?;
-            if returned != OK {
-                object.keep(pools::CLOSES, 0);
-                return Ok(returned);
-            }
-            // Those of transfers that other threads started meanwhile.
-            callbacks::wait_for_all(object.pointer(), link);
-        }
+    let on_host = |end: OnHost| match REMOTE.object(context.addr(), kinds::CONTEXT) {
+        Ok((object, link)) => end(object, link),
         // Its service is gone, and with it all that there was to free there.
-        Err(Failure::Lost) => {}
-        Err(other) => return Err(other),
+        Err(Failure::Lost) => Ok(OK),
+        Err(other) => Err(other),
+    };
+    let returned = how(object, known_by, &on_host)?;
+    if returned != OK {
+        object.keep(pools::CLOSES, 0);
+        return Ok(returned);
     }
+    // Those of transfers that other threads started meanwhile, and of those that were aborted.
+    callbacks::wait_for_all(object.pointer(), known_by);
     let name = object.name();
     REMOTE.objects.forget(object);
     pools::take(name);

@@ -18,19 +18,23 @@
 use crate::hand;
 use std::ffi::c_void;
 use vfun_remoting_guest::{
-    Description, Failure, NOWHERE, Reader, Refusal, Remote, Writer, found, out, packed,
+    Description, Failure, Link, NOWHERE, Name, Reader, Refusal, Remote, Writer, found, limits, out,
+    packed, parts, parts_filled, parts_turned,
 };
 
 /// This API in this process.
 pub static REMOTE: Remote = Remote::new(Description {
     name: "pkcs11",
-    fingerprint: 0xd05b6de0fd553884,
+    fingerprint: 0x6e1186540a22dcb4,
     cell_bytes: 69632,
     depth: 16,
 });
 
 /// What a function answers if it did what was asked.
 pub const OK: u64 = 0;
+
+/// What a function answers whose answer does not fit where it is to go.
+const SMALL: u64 = 336;
 
 /// Failures with which lengths count.
 const PARTIAL: [u64; 3] = [336, 17, 18];
@@ -733,6 +737,103 @@ unsafe fn fill_CK_ATTRIBUTE(r: &mut Reader<'_>, all: &mut [CK_ATTRIBUTE]) -> Res
     Ok(())
 }
 
+/// Ends what a call that fits no cell leaves, as the library's own would have. Nobody wants the answer.
+#[cold]
+fn end_by_C_EncryptFinal(link: &Link, session: Name) {
+    let _ = link.call_secret(
+        calls::C_ENCRYPTFINAL,
+        |w| {
+            w.name(session);
+            w.u64(limits::LONG_BYTES as u64);
+            w.pad();
+        },
+        |_| Ok(()),
+    );
+}
+
+/// Ends what a call that fits no cell leaves, as the library's own would have. Nobody wants the answer.
+#[cold]
+fn end_by_C_DecryptFinal(link: &Link, session: Name) {
+    let _ = link.call_secret(
+        calls::C_DECRYPTFINAL,
+        |w| {
+            w.name(session);
+            w.u64(limits::LONG_BYTES as u64);
+            w.pad();
+        },
+        |_| Ok(()),
+    );
+}
+
+/// Ends what a call that fits no cell leaves, as the library's own would have. Nobody wants the answer.
+#[cold]
+fn end_by_C_DigestFinal(link: &Link, session: Name) {
+    let _ = link.call(
+        calls::C_DIGESTFINAL,
+        |w| {
+            w.name(session);
+            w.u64(limits::LONG_BYTES as u64);
+        },
+        |_| Ok(()),
+    );
+}
+
+/// Ends what a call that fits no cell leaves, as the library's own would have. Nobody wants the answer.
+#[cold]
+fn end_by_C_SignFinal(link: &Link, session: Name) {
+    let _ = link.call(
+        calls::C_SIGNFINAL,
+        |w| {
+            w.name(session);
+            w.u64(limits::LONG_BYTES as u64);
+        },
+        |_| Ok(()),
+    );
+}
+
+/// Ends what a call that fits no cell leaves, as the library's own would have. Nobody wants the answer.
+#[cold]
+fn end_by_C_SignRecover(link: &Link, session: Name) {
+    let _ = link.call_secret(
+        calls::C_SIGNRECOVER,
+        |w| {
+            w.name(session);
+            w.blob(Some(&[]));
+            w.u64(limits::LONG_BYTES as u64);
+            w.pad();
+        },
+        |_| Ok(()),
+    );
+}
+
+/// Ends what a call that fits no cell leaves, as the library's own would have. Nobody wants the answer.
+#[cold]
+fn end_by_C_VerifyFinal(link: &Link, session: Name) {
+    let _ = link.call(
+        calls::C_VERIFYFINAL,
+        |w| {
+            w.name(session);
+            w.blob(Some(&[]));
+        },
+        |_| Ok(()),
+    );
+}
+
+/// Ends what a call that fits no cell leaves, as the library's own would have. Nobody wants the answer.
+#[cold]
+fn end_by_C_VerifyRecover(link: &Link, session: Name) {
+    let _ = link.call_secret(
+        calls::C_VERIFYRECOVER,
+        |w| {
+            w.name(session);
+            w.blob(Some(&[]));
+            w.u64(limits::LONG_BYTES as u64);
+            w.pad();
+        },
+        |_| Ok(()),
+    );
+}
+
 /// Call 16.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn C_Initialize(init_args: *mut c_void) -> u64 {
@@ -1069,7 +1170,7 @@ pub unsafe extern "C" fn C_OpenSession(
             )
             .map_err(|failure| failure.of_limit(177))?;
         if let Some(()) = outs {
-            session_place.write(session_new.keep().name().value());
+            session_place.write(session_new.keep_named().value());
         }
         Ok(returned)
     })
@@ -1081,6 +1182,8 @@ pub unsafe extern "C" fn C_CloseSession(session: u64) -> u64 {
     answer(|| {
         let link = REMOTE.begun()?;
         let session_name = REMOTE.objects.known(session, kinds::SESSION, link.number());
+        // Before the call: what is made later is not what the host forgets with it.
+        let turn = REMOTE.objects.turn();
         let (returned, outs) = link.call(
             calls::C_CLOSESESSION,
             |w| {
@@ -1088,14 +1191,16 @@ pub unsafe extern "C" fn C_CloseSession(session: u64) -> u64 {
             },
             |r| {
                 let returned = r.u64()?;
-                let outs = if returned == OK { Some(()) } else { None };
+                let outs = if returned == OK { Some((r.bool()?,)) } else { None };
                 r.end()?;
                 Ok((returned, outs))
             },
         )?;
-        if let Some(()) = outs {
+        if let Some((session_was_last_answer,)) = outs {
             REMOTE.objects.forget_name(session_name, kinds::SESSION);
-            REMOTE.objects.forget_with_last(kinds::SESSION, kinds::OBJECT, link.number());
+            if session_was_last_answer {
+                REMOTE.objects.forget_made_by(turn, kinds::OBJECT, link.number());
+            }
         }
         Ok(returned)
     })
@@ -1286,13 +1391,22 @@ pub unsafe extern "C" fn C_CreateObject(
             },
             |r| {
                 let returned = r.u64()?;
-                let outs = if returned == OK { Some(()) } else { None };
+                let outs = if returned == OK { Some((r.bool()?,)) } else { None };
                 r.end()?;
                 Ok((returned, outs))
             },
         )?;
-        if let Some(()) = outs {
-            object_place.write(object_new.keep().name().value());
+        if let Some((object_answer,)) = outs {
+            object_place.write(
+                REMOTE
+                    .objects
+                    .keep_within(
+                        object_new,
+                        (!object_answer).then_some(session_name),
+                        kinds::SESSION,
+                    )
+                    .value(),
+            );
         }
         Ok(returned)
     })
@@ -1327,13 +1441,22 @@ pub unsafe extern "C" fn C_CopyObject(
             },
             |r| {
                 let returned = r.u64()?;
-                let outs = if returned == OK { Some(()) } else { None };
+                let outs = if returned == OK { Some((r.bool()?,)) } else { None };
                 r.end()?;
                 Ok((returned, outs))
             },
         )?;
-        if let Some(()) = outs {
-            new_object_place.write(new_object_new.keep().name().value());
+        if let Some((new_object_answer,)) = outs {
+            new_object_place.write(
+                REMOTE
+                    .objects
+                    .keep_within(
+                        new_object_new,
+                        (!new_object_answer).then_some(session_name),
+                        kinds::SESSION,
+                    )
+                    .value(),
+            );
         }
         Ok(returned)
     })
@@ -1633,6 +1756,11 @@ pub unsafe extern "C" fn C_Encrypt(
                     Ok((returned, outs))
                 },
             )
+            .inspect_err(|failure| {
+                if *failure == Failure::Limit {
+                    end_by_C_EncryptFinal(link, session_name)
+                }
+            })
             .map_err(|failure| failure.of_limit(33))?;
         Ok(returned)
     })
@@ -1655,28 +1783,38 @@ pub unsafe extern "C" fn C_EncryptUpdate(
         // SAFETY: C's rules for this function.
         let mut encrypted_part_room =
             unsafe { out::Room::of(encrypted_part.cast::<u8>(), encrypted_part_len, ROOM) }?;
-        let encrypted_part_asked = encrypted_part_room.asked();
-        let (returned, outs) = link
-            .call_secret(
-                calls::C_ENCRYPTUPDATE,
-                |w| {
-                    w.name(session_name);
-                    w.blob(part_bytes);
-                    w.u64(encrypted_part_asked);
-                    w.pad();
-                },
-                |r| {
-                    let returned = r.u64()?;
-                    if returned == OK || PARTIAL.contains(&returned) {
-                        encrypted_part_room.read(r, returned == OK)?;
-                    }
-                    let outs = if returned == OK { Some(()) } else { None };
-                    r.end()?;
-                    Ok((returned, outs))
-                },
-            )
-            .map_err(|failure| failure.of_limit(33))?;
-        Ok(returned)
+        parts_turned(
+            part_bytes,
+            &mut encrypted_part_room,
+            [OK, SMALL],
+            |part_bytes, part_instead, encrypted_part_room| {
+                let encrypted_part_asked = encrypted_part_room.asked();
+                link.call_secret(
+                    calls::C_ENCRYPTUPDATE,
+                    |w| {
+                        w.name(session_name);
+                        w.blob(part_bytes);
+                        w.u64(part_instead);
+                        w.u64(encrypted_part_asked);
+                        w.pad();
+                    },
+                    |r| {
+                        let returned = r.u64()?;
+                        if returned == OK || PARTIAL.contains(&returned) {
+                            encrypted_part_room.read(r, returned == OK)?;
+                        }
+                        r.end()?;
+                        Ok(returned)
+                    },
+                )
+            },
+        )
+        .inspect_err(|failure| {
+            if *failure == Failure::Limit {
+                end_by_C_EncryptFinal(link, session_name)
+            }
+        })
+        .map_err(|failure| failure.of_limit(33))
     })
 }
 
@@ -1695,23 +1833,30 @@ pub unsafe extern "C" fn C_EncryptFinal(
             out::Room::of(last_encrypted_part.cast::<u8>(), last_encrypted_part_len, ROOM)
         }?;
         let last_encrypted_part_asked = last_encrypted_part_room.asked();
-        let (returned, outs) = link.call_secret(
-            calls::C_ENCRYPTFINAL,
-            |w| {
-                w.name(session_name);
-                w.u64(last_encrypted_part_asked);
-                w.pad();
-            },
-            |r| {
-                let returned = r.u64()?;
-                if returned == OK || PARTIAL.contains(&returned) {
-                    last_encrypted_part_room.read(r, returned == OK)?;
+        let (returned, outs) = link
+            .call_secret(
+                calls::C_ENCRYPTFINAL,
+                |w| {
+                    w.name(session_name);
+                    w.u64(last_encrypted_part_asked);
+                    w.pad();
+                },
+                |r| {
+                    let returned = r.u64()?;
+                    if returned == OK || PARTIAL.contains(&returned) {
+                        last_encrypted_part_room.read(r, returned == OK)?;
+                    }
+                    let outs = if returned == OK { Some(()) } else { None };
+                    r.end()?;
+                    Ok((returned, outs))
+                },
+            )
+            .inspect_err(|failure| {
+                if *failure == Failure::Limit {
+                    end_by_C_EncryptFinal(link, session_name)
                 }
-                let outs = if returned == OK { Some(()) } else { None };
-                r.end()?;
-                Ok((returned, outs))
-            },
-        )?;
+            })
+            .map_err(|failure| failure.of_limit(33))?;
         Ok(returned)
     })
 }
@@ -1786,6 +1931,11 @@ pub unsafe extern "C" fn C_Decrypt(
                     Ok((returned, outs))
                 },
             )
+            .inspect_err(|failure| {
+                if *failure == Failure::Limit {
+                    end_by_C_DecryptFinal(link, session_name)
+                }
+            })
             .map_err(|failure| failure.of_limit(65))?;
         Ok(returned)
     })
@@ -1808,28 +1958,38 @@ pub unsafe extern "C" fn C_DecryptUpdate(
             unsafe { out::blob(encrypted_part.cast(), encrypted_part_len as u64) }?;
         // SAFETY: C's rules for this function.
         let mut part_room = unsafe { out::Room::of(part.cast::<u8>(), part_len, ROOM) }?;
-        let part_asked = part_room.asked();
-        let (returned, outs) = link
-            .call_secret(
-                calls::C_DECRYPTUPDATE,
-                |w| {
-                    w.name(session_name);
-                    w.blob(encrypted_part_bytes);
-                    w.u64(part_asked);
-                    w.pad();
-                },
-                |r| {
-                    let returned = r.u64()?;
-                    if returned == OK || PARTIAL.contains(&returned) {
-                        part_room.read(r, returned == OK)?;
-                    }
-                    let outs = if returned == OK { Some(()) } else { None };
-                    r.end()?;
-                    Ok((returned, outs))
-                },
-            )
-            .map_err(|failure| failure.of_limit(65))?;
-        Ok(returned)
+        parts_turned(
+            encrypted_part_bytes,
+            &mut part_room,
+            [OK, SMALL],
+            |encrypted_part_bytes, encrypted_part_instead, part_room| {
+                let part_asked = part_room.asked();
+                link.call_secret(
+                    calls::C_DECRYPTUPDATE,
+                    |w| {
+                        w.name(session_name);
+                        w.blob(encrypted_part_bytes);
+                        w.u64(encrypted_part_instead);
+                        w.u64(part_asked);
+                        w.pad();
+                    },
+                    |r| {
+                        let returned = r.u64()?;
+                        if returned == OK || PARTIAL.contains(&returned) {
+                            part_room.read(r, returned == OK)?;
+                        }
+                        r.end()?;
+                        Ok(returned)
+                    },
+                )
+            },
+        )
+        .inspect_err(|failure| {
+            if *failure == Failure::Limit {
+                end_by_C_DecryptFinal(link, session_name)
+            }
+        })
+        .map_err(|failure| failure.of_limit(65))
     })
 }
 
@@ -1847,23 +2007,30 @@ pub unsafe extern "C" fn C_DecryptFinal(
         let mut last_part_room =
             unsafe { out::Room::of(last_part.cast::<u8>(), last_part_len, ROOM) }?;
         let last_part_asked = last_part_room.asked();
-        let (returned, outs) = link.call_secret(
-            calls::C_DECRYPTFINAL,
-            |w| {
-                w.name(session_name);
-                w.u64(last_part_asked);
-                w.pad();
-            },
-            |r| {
-                let returned = r.u64()?;
-                if returned == OK || PARTIAL.contains(&returned) {
-                    last_part_room.read(r, returned == OK)?;
+        let (returned, outs) = link
+            .call_secret(
+                calls::C_DECRYPTFINAL,
+                |w| {
+                    w.name(session_name);
+                    w.u64(last_part_asked);
+                    w.pad();
+                },
+                |r| {
+                    let returned = r.u64()?;
+                    if returned == OK || PARTIAL.contains(&returned) {
+                        last_part_room.read(r, returned == OK)?;
+                    }
+                    let outs = if returned == OK { Some(()) } else { None };
+                    r.end()?;
+                    Ok((returned, outs))
+                },
+            )
+            .inspect_err(|failure| {
+                if *failure == Failure::Limit {
+                    end_by_C_DecryptFinal(link, session_name)
                 }
-                let outs = if returned == OK { Some(()) } else { None };
-                r.end()?;
-                Ok((returned, outs))
-            },
-        )?;
+            })
+            .map_err(|failure| failure.of_limit(65))?;
         Ok(returned)
     })
 }
@@ -1931,6 +2098,11 @@ pub unsafe extern "C" fn C_Digest(
                     Ok((returned, outs))
                 },
             )
+            .inspect_err(|failure| {
+                if *failure == Failure::Limit {
+                    end_by_C_DigestFinal(link, session_name)
+                }
+            })
             .map_err(|failure| failure.of_limit(33))?;
         Ok(returned)
     })
@@ -1944,7 +2116,7 @@ pub unsafe extern "C" fn C_DigestUpdate(session: u64, part: *mut u8, part_len: u
         let session_name = REMOTE.objects.known(session, kinds::SESSION, link.number());
         // SAFETY: C's rules for this function.
         let part_bytes = unsafe { out::blob(part.cast(), part_len as u64) }?;
-        out::parts(part_bytes, ROOM, OK, |part_bytes| {
+        parts(part_bytes, OK, |part_bytes| {
             link.call_secret(
                 calls::C_DIGESTUPDATE,
                 |w| {
@@ -2081,6 +2253,11 @@ pub unsafe extern "C" fn C_Sign(
                     Ok((returned, outs))
                 },
             )
+            .inspect_err(|failure| {
+                if *failure == Failure::Limit {
+                    end_by_C_SignFinal(link, session_name)
+                }
+            })
             .map_err(|failure| failure.of_limit(33))?;
         Ok(returned)
     })
@@ -2094,7 +2271,7 @@ pub unsafe extern "C" fn C_SignUpdate(session: u64, part: *mut u8, part_len: u64
         let session_name = REMOTE.objects.known(session, kinds::SESSION, link.number());
         // SAFETY: C's rules for this function.
         let part_bytes = unsafe { out::blob(part.cast(), part_len as u64) }?;
-        out::parts(part_bytes, ROOM, OK, |part_bytes| {
+        parts(part_bytes, OK, |part_bytes| {
             link.call_secret(
                 calls::C_SIGNUPDATE,
                 |w| {
@@ -2216,6 +2393,11 @@ pub unsafe extern "C" fn C_SignRecover(
                     Ok((returned, outs))
                 },
             )
+            .inspect_err(|failure| {
+                if *failure == Failure::Limit {
+                    end_by_C_SignRecover(link, session_name)
+                }
+            })
             .map_err(|failure| failure.of_limit(33))?;
         Ok(returned)
     })
@@ -2282,6 +2464,11 @@ pub unsafe extern "C" fn C_Verify(
                     Ok((returned, outs))
                 },
             )
+            .inspect_err(|failure| {
+                if *failure == Failure::Limit {
+                    end_by_C_VerifyFinal(link, session_name)
+                }
+            })
             .map_err(|failure| failure.of_limit(33))?;
         Ok(returned)
     })
@@ -2295,7 +2482,7 @@ pub unsafe extern "C" fn C_VerifyUpdate(session: u64, part: *mut u8, part_len: u
         let session_name = REMOTE.objects.known(session, kinds::SESSION, link.number());
         // SAFETY: C's rules for this function.
         let part_bytes = unsafe { out::blob(part.cast(), part_len as u64) }?;
-        out::parts(part_bytes, ROOM, OK, |part_bytes| {
+        parts(part_bytes, OK, |part_bytes| {
             link.call_secret(
                 calls::C_VERIFYUPDATE,
                 |w| {
@@ -2325,19 +2512,26 @@ pub unsafe extern "C" fn C_VerifyFinal(
         let session_name = REMOTE.objects.known(session, kinds::SESSION, link.number());
         // SAFETY: C's rules for this function.
         let signature_bytes = unsafe { out::blob(signature.cast(), signature_len as u64) }?;
-        let (returned, outs) = link.call(
-            calls::C_VERIFYFINAL,
-            |w| {
-                w.name(session_name);
-                w.blob(signature_bytes);
-            },
-            |r| {
-                let returned = r.u64()?;
-                let outs = if returned == OK { Some(()) } else { None };
-                r.end()?;
-                Ok((returned, outs))
-            },
-        )?;
+        let (returned, outs) = link
+            .call(
+                calls::C_VERIFYFINAL,
+                |w| {
+                    w.name(session_name);
+                    w.blob(signature_bytes);
+                },
+                |r| {
+                    let returned = r.u64()?;
+                    let outs = if returned == OK { Some(()) } else { None };
+                    r.end()?;
+                    Ok((returned, outs))
+                },
+            )
+            .inspect_err(|failure| {
+                if *failure == Failure::Limit {
+                    end_by_C_VerifyFinal(link, session_name)
+                }
+            })
+            .map_err(|failure| failure.of_limit(193))?;
         Ok(returned)
     })
 }
@@ -2392,24 +2586,31 @@ pub unsafe extern "C" fn C_VerifyRecover(
         // SAFETY: C's rules for this function.
         let mut data_room = unsafe { out::Room::of(data.cast::<u8>(), data_len, ROOM) }?;
         let data_asked = data_room.asked();
-        let (returned, outs) = link.call_secret(
-            calls::C_VERIFYRECOVER,
-            |w| {
-                w.name(session_name);
-                w.blob(signature_bytes);
-                w.u64(data_asked);
-                w.pad();
-            },
-            |r| {
-                let returned = r.u64()?;
-                if returned == OK || PARTIAL.contains(&returned) {
-                    data_room.read(r, returned == OK)?;
+        let (returned, outs) = link
+            .call_secret(
+                calls::C_VERIFYRECOVER,
+                |w| {
+                    w.name(session_name);
+                    w.blob(signature_bytes);
+                    w.u64(data_asked);
+                    w.pad();
+                },
+                |r| {
+                    let returned = r.u64()?;
+                    if returned == OK || PARTIAL.contains(&returned) {
+                        data_room.read(r, returned == OK)?;
+                    }
+                    let outs = if returned == OK { Some(()) } else { None };
+                    r.end()?;
+                    Ok((returned, outs))
+                },
+            )
+            .inspect_err(|failure| {
+                if *failure == Failure::Limit {
+                    end_by_C_VerifyRecover(link, session_name)
                 }
-                let outs = if returned == OK { Some(()) } else { None };
-                r.end()?;
-                Ok((returned, outs))
-            },
-        )?;
+            })
+            .map_err(|failure| failure.of_limit(193))?;
         Ok(returned)
     })
 }
@@ -2431,28 +2632,33 @@ pub unsafe extern "C" fn C_DigestEncryptUpdate(
         // SAFETY: C's rules for this function.
         let mut encrypted_part_room =
             unsafe { out::Room::of(encrypted_part.cast::<u8>(), encrypted_part_len, ROOM) }?;
-        let encrypted_part_asked = encrypted_part_room.asked();
-        let (returned, outs) = link
-            .call_secret(
-                calls::C_DIGESTENCRYPTUPDATE,
-                |w| {
-                    w.name(session_name);
-                    w.blob(part_bytes);
-                    w.u64(encrypted_part_asked);
-                    w.pad();
-                },
-                |r| {
-                    let returned = r.u64()?;
-                    if returned == OK || PARTIAL.contains(&returned) {
-                        encrypted_part_room.read(r, returned == OK)?;
-                    }
-                    let outs = if returned == OK { Some(()) } else { None };
-                    r.end()?;
-                    Ok((returned, outs))
-                },
-            )
-            .map_err(|failure| failure.of_limit(33))?;
-        Ok(returned)
+        parts_turned(
+            part_bytes,
+            &mut encrypted_part_room,
+            [OK, SMALL],
+            |part_bytes, part_instead, encrypted_part_room| {
+                let encrypted_part_asked = encrypted_part_room.asked();
+                link.call_secret(
+                    calls::C_DIGESTENCRYPTUPDATE,
+                    |w| {
+                        w.name(session_name);
+                        w.blob(part_bytes);
+                        w.u64(part_instead);
+                        w.u64(encrypted_part_asked);
+                        w.pad();
+                    },
+                    |r| {
+                        let returned = r.u64()?;
+                        if returned == OK || PARTIAL.contains(&returned) {
+                            encrypted_part_room.read(r, returned == OK)?;
+                        }
+                        r.end()?;
+                        Ok(returned)
+                    },
+                )
+            },
+        )
+        .map_err(|failure| failure.of_limit(33))
     })
 }
 
@@ -2473,28 +2679,33 @@ pub unsafe extern "C" fn C_DecryptDigestUpdate(
             unsafe { out::blob(encrypted_part.cast(), encrypted_part_len as u64) }?;
         // SAFETY: C's rules for this function.
         let mut part_room = unsafe { out::Room::of(part.cast::<u8>(), part_len, ROOM) }?;
-        let part_asked = part_room.asked();
-        let (returned, outs) = link
-            .call_secret(
-                calls::C_DECRYPTDIGESTUPDATE,
-                |w| {
-                    w.name(session_name);
-                    w.blob(encrypted_part_bytes);
-                    w.u64(part_asked);
-                    w.pad();
-                },
-                |r| {
-                    let returned = r.u64()?;
-                    if returned == OK || PARTIAL.contains(&returned) {
-                        part_room.read(r, returned == OK)?;
-                    }
-                    let outs = if returned == OK { Some(()) } else { None };
-                    r.end()?;
-                    Ok((returned, outs))
-                },
-            )
-            .map_err(|failure| failure.of_limit(65))?;
-        Ok(returned)
+        parts_turned(
+            encrypted_part_bytes,
+            &mut part_room,
+            [OK, SMALL],
+            |encrypted_part_bytes, encrypted_part_instead, part_room| {
+                let part_asked = part_room.asked();
+                link.call_secret(
+                    calls::C_DECRYPTDIGESTUPDATE,
+                    |w| {
+                        w.name(session_name);
+                        w.blob(encrypted_part_bytes);
+                        w.u64(encrypted_part_instead);
+                        w.u64(part_asked);
+                        w.pad();
+                    },
+                    |r| {
+                        let returned = r.u64()?;
+                        if returned == OK || PARTIAL.contains(&returned) {
+                            part_room.read(r, returned == OK)?;
+                        }
+                        r.end()?;
+                        Ok(returned)
+                    },
+                )
+            },
+        )
+        .map_err(|failure| failure.of_limit(65))
     })
 }
 
@@ -2515,28 +2726,33 @@ pub unsafe extern "C" fn C_SignEncryptUpdate(
         // SAFETY: C's rules for this function.
         let mut encrypted_part_room =
             unsafe { out::Room::of(encrypted_part.cast::<u8>(), encrypted_part_len, ROOM) }?;
-        let encrypted_part_asked = encrypted_part_room.asked();
-        let (returned, outs) = link
-            .call_secret(
-                calls::C_SIGNENCRYPTUPDATE,
-                |w| {
-                    w.name(session_name);
-                    w.blob(part_bytes);
-                    w.u64(encrypted_part_asked);
-                    w.pad();
-                },
-                |r| {
-                    let returned = r.u64()?;
-                    if returned == OK || PARTIAL.contains(&returned) {
-                        encrypted_part_room.read(r, returned == OK)?;
-                    }
-                    let outs = if returned == OK { Some(()) } else { None };
-                    r.end()?;
-                    Ok((returned, outs))
-                },
-            )
-            .map_err(|failure| failure.of_limit(33))?;
-        Ok(returned)
+        parts_turned(
+            part_bytes,
+            &mut encrypted_part_room,
+            [OK, SMALL],
+            |part_bytes, part_instead, encrypted_part_room| {
+                let encrypted_part_asked = encrypted_part_room.asked();
+                link.call_secret(
+                    calls::C_SIGNENCRYPTUPDATE,
+                    |w| {
+                        w.name(session_name);
+                        w.blob(part_bytes);
+                        w.u64(part_instead);
+                        w.u64(encrypted_part_asked);
+                        w.pad();
+                    },
+                    |r| {
+                        let returned = r.u64()?;
+                        if returned == OK || PARTIAL.contains(&returned) {
+                            encrypted_part_room.read(r, returned == OK)?;
+                        }
+                        r.end()?;
+                        Ok(returned)
+                    },
+                )
+            },
+        )
+        .map_err(|failure| failure.of_limit(33))
     })
 }
 
@@ -2557,28 +2773,33 @@ pub unsafe extern "C" fn C_DecryptVerifyUpdate(
             unsafe { out::blob(encrypted_part.cast(), encrypted_part_len as u64) }?;
         // SAFETY: C's rules for this function.
         let mut part_room = unsafe { out::Room::of(part.cast::<u8>(), part_len, ROOM) }?;
-        let part_asked = part_room.asked();
-        let (returned, outs) = link
-            .call_secret(
-                calls::C_DECRYPTVERIFYUPDATE,
-                |w| {
-                    w.name(session_name);
-                    w.blob(encrypted_part_bytes);
-                    w.u64(part_asked);
-                    w.pad();
-                },
-                |r| {
-                    let returned = r.u64()?;
-                    if returned == OK || PARTIAL.contains(&returned) {
-                        part_room.read(r, returned == OK)?;
-                    }
-                    let outs = if returned == OK { Some(()) } else { None };
-                    r.end()?;
-                    Ok((returned, outs))
-                },
-            )
-            .map_err(|failure| failure.of_limit(65))?;
-        Ok(returned)
+        parts_turned(
+            encrypted_part_bytes,
+            &mut part_room,
+            [OK, SMALL],
+            |encrypted_part_bytes, encrypted_part_instead, part_room| {
+                let part_asked = part_room.asked();
+                link.call_secret(
+                    calls::C_DECRYPTVERIFYUPDATE,
+                    |w| {
+                        w.name(session_name);
+                        w.blob(encrypted_part_bytes);
+                        w.u64(encrypted_part_instead);
+                        w.u64(part_asked);
+                        w.pad();
+                    },
+                    |r| {
+                        let returned = r.u64()?;
+                        if returned == OK || PARTIAL.contains(&returned) {
+                            part_room.read(r, returned == OK)?;
+                        }
+                        r.end()?;
+                        Ok(returned)
+                    },
+                )
+            },
+        )
+        .map_err(|failure| failure.of_limit(65))
     })
 }
 
@@ -2613,13 +2834,18 @@ pub unsafe extern "C" fn C_GenerateKey(
             },
             |r| {
                 let returned = r.u64()?;
-                let outs = if returned == OK { Some(()) } else { None };
+                let outs = if returned == OK { Some((r.bool()?,)) } else { None };
                 r.end()?;
                 Ok((returned, outs))
             },
         )?;
-        if let Some(()) = outs {
-            key_place.write(key_new.keep().name().value());
+        if let Some((key_answer,)) = outs {
+            key_place.write(
+                REMOTE
+                    .objects
+                    .keep_within(key_new, (!key_answer).then_some(session_name), kinds::SESSION)
+                    .value(),
+            );
         }
         Ok(returned)
     })
@@ -2678,14 +2904,32 @@ pub unsafe extern "C" fn C_GenerateKeyPair(
             },
             |r| {
                 let returned = r.u64()?;
-                let outs = if returned == OK { Some(()) } else { None };
+                let outs = if returned == OK { Some((r.bool()?, r.bool()?)) } else { None };
                 r.end()?;
                 Ok((returned, outs))
             },
         )?;
-        if let Some(()) = outs {
-            public_key_place.write(public_key_new.keep().name().value());
-            private_key_place.write(private_key_new.keep().name().value());
+        if let Some((public_key_answer, private_key_answer)) = outs {
+            public_key_place.write(
+                REMOTE
+                    .objects
+                    .keep_within(
+                        public_key_new,
+                        (!public_key_answer).then_some(session_name),
+                        kinds::SESSION,
+                    )
+                    .value(),
+            );
+            private_key_place.write(
+                REMOTE
+                    .objects
+                    .keep_within(
+                        private_key_new,
+                        (!private_key_answer).then_some(session_name),
+                        kinds::SESSION,
+                    )
+                    .value(),
+            );
         }
         Ok(returned)
     })
@@ -2780,13 +3024,18 @@ pub unsafe extern "C" fn C_UnwrapKey(
             },
             |r| {
                 let returned = r.u64()?;
-                let outs = if returned == OK { Some(()) } else { None };
+                let outs = if returned == OK { Some((r.bool()?,)) } else { None };
                 r.end()?;
                 Ok((returned, outs))
             },
         )?;
-        if let Some(()) = outs {
-            key_place.write(key_new.keep().name().value());
+        if let Some((key_answer,)) = outs {
+            key_place.write(
+                REMOTE
+                    .objects
+                    .keep_within(key_new, (!key_answer).then_some(session_name), kinds::SESSION)
+                    .value(),
+            );
         }
         Ok(returned)
     })
@@ -2828,13 +3077,18 @@ pub unsafe extern "C" fn C_DeriveKey(
             },
             |r| {
                 let returned = r.u64()?;
-                let outs = if returned == OK { Some(()) } else { None };
+                let outs = if returned == OK { Some((r.bool()?,)) } else { None };
                 r.end()?;
                 Ok((returned, outs))
             },
         )?;
-        if let Some(()) = outs {
-            key_place.write(key_new.keep().name().value());
+        if let Some((key_answer,)) = outs {
+            key_place.write(
+                REMOTE
+                    .objects
+                    .keep_within(key_new, (!key_answer).then_some(session_name), kinds::SESSION)
+                    .value(),
+            );
         }
         Ok(returned)
     })
@@ -2848,21 +3102,21 @@ pub unsafe extern "C" fn C_SeedRandom(session: u64, seed: *mut u8, seed_len: u64
         let session_name = REMOTE.objects.known(session, kinds::SESSION, link.number());
         // SAFETY: C's rules for this function.
         let seed_bytes = unsafe { out::blob(seed.cast(), seed_len as u64) }?;
-        let (returned, outs) = link.call_secret(
-            calls::C_SEEDRANDOM,
-            |w| {
-                w.name(session_name);
-                w.blob(seed_bytes);
-                w.pad();
-            },
-            |r| {
-                let returned = r.u64()?;
-                let outs = if returned == OK { Some(()) } else { None };
-                r.end()?;
-                Ok((returned, outs))
-            },
-        )?;
-        Ok(returned)
+        parts(seed_bytes, OK, |seed_bytes| {
+            link.call_secret(
+                calls::C_SEEDRANDOM,
+                |w| {
+                    w.name(session_name);
+                    w.blob(seed_bytes);
+                    w.pad();
+                },
+                |r| {
+                    let returned = r.u64()?;
+                    r.end()?;
+                    Ok(returned)
+                },
+            )
+        })
     })
 }
 
@@ -2878,11 +3132,9 @@ pub unsafe extern "C" fn C_GenerateRandom(
         let session_name = REMOTE.objects.known(session, kinds::SESSION, link.number());
         // SAFETY: C's rules for this function.
         let random_data_places = unsafe { out::places(random_data.cast::<u8>(), random_len) }?;
-        if random_len > ROOM {
-            return Err(Failure::Limit);
-        }
-        let (returned, outs) = link
-            .call_secret(
+        parts_filled(random_data_places, OK, |random_data_places| {
+            let random_len = random_data_places.len() as u64;
+            link.call_secret(
                 calls::C_GENERATERANDOM,
                 |w| {
                     w.name(session_name);
@@ -2891,17 +3143,14 @@ pub unsafe extern "C" fn C_GenerateRandom(
                 },
                 |r| {
                     let returned = r.u64()?;
-                    let outs = if returned == OK {
-                        Some((out::write_all(random_data_places, r.bytes(random_len as usize)?),))
-                    } else {
-                        None
-                    };
+                    if returned == OK {
+                        out::write_all(random_data_places, r.bytes(random_data_places.len())?);
+                    }
                     r.end()?;
-                    Ok((returned, outs))
+                    Ok(returned)
                 },
             )
-            .map_err(|failure| failure.of_limit(33))?;
-        Ok(returned)
+        })
     })
 }
 

@@ -4,8 +4,8 @@
 use crate::generated::{
     CK_C_INITIALIZE_ARGS, CK_FUNCTION_LIST, CK_VERSION, OK, REMOTE, TABLE, calls, kinds,
 };
+use crate::waits;
 use std::ffi::c_void;
-use std::time::Duration;
 use vfun_remoting_guest::{Failure, out};
 
 /// Statuses and a flag of the header that this file uses.
@@ -13,8 +13,6 @@ const CKR_NO_EVENT: u64 = 8;
 const CKR_CRYPTOKI_ALREADY_INITIALIZED: u64 = 0x191;
 const CKF_DONT_BLOCK: u64 = 1;
 
-/// How often a program that waits for a slot's event asks the host: people plug tokens in.
-const ASKED_EACH: Duration = Duration::from_millis(200);
 /// Most sessions that one call closes (`most` in the description).
 const SESSIONS_MAX: usize = 1024;
 
@@ -47,7 +45,9 @@ pub unsafe fn C_Finalize(reserved: *mut c_void) -> Result<u64, Failure> {
             _ => Failure::Argument,
         });
     }
-    REMOTE.end().map(|()| OK)
+    let ended = REMOTE.end();
+    waits::wake();
+    ended.map(|()| OK)
 }
 
 pub unsafe fn C_GetFunctionList(list: *mut *mut CK_FUNCTION_LIST) -> Result<u64, Failure> {
@@ -57,7 +57,8 @@ pub unsafe fn C_GetFunctionList(list: *mut *mut CK_FUNCTION_LIST) -> Result<u64,
     Ok(OK)
 }
 
-/// Asks the host until there is an event, or the program ends the API.
+/// Asks the host for an event. If there is none the host tells of it later, and the thread sleeps until
+/// then, or until the program ends the API.
 pub unsafe fn C_WaitForSlotEvent(
     flags: u64,
     slot: *mut u64,
@@ -69,42 +70,46 @@ pub unsafe fn C_WaitForSlotEvent(
     if !reserved.is_null() {
         return Err(Failure::Argument);
     }
-    loop {
-        let asked = link.call(
-            calls::C_WAITFORSLOTEVENT,
-            |_| (),
-            |r| match r.u64()? {
-                OK => Ok((OK, r.u64()?)),
-                failed => Ok((failed, 0)),
-            },
-        );
-        let again = REMOTE.begun()?.number();
-        if again != link.number() {
-            return Err(Failure::Closed); // ended, and begun again
-        }
-        let (returned, slot) = asked?;
-        if returned == OK {
-            place.write(slot);
-        }
-        if returned != CKR_NO_EVENT || flags & CKF_DONT_BLOCK != 0 {
-            return Ok(returned);
-        }
-        std::thread::sleep(ASKED_EACH);
+    let waits = flags & CKF_DONT_BLOCK == 0;
+    if waits {
+        waits::listen(link)?;
     }
+    let asked = link.call(
+        calls::C_WAITFORSLOTEVENT,
+        |w| w.bool(waits),
+        |r| match r.u64()? {
+            OK => Ok((OK, r.u64()?)),
+            failed => Ok((failed, 0)),
+        },
+    );
+    let answered = match asked {
+        Ok((CKR_NO_EVENT, _)) if waits => waits::wait(link),
+        // Another thread may have ended the API meanwhile.
+        Err(_) if matches!(REMOTE.begun(), Err(Failure::Closed)) => Err(Failure::Closed),
+        answered => answered,
+    };
+    let (returned, slot) = answered?;
+    if returned == OK {
+        place.write(slot);
+    }
+    Ok(returned)
 }
 
 /// Closes the sessions that this program has with a token.
 pub unsafe fn C_CloseAllSessions(slot: u64) -> Result<u64, Failure> {
     let link = REMOTE.begun()?;
-    let (returned, closed) = link.call(
+    let turn = REMOTE.objects.turn();
+    let (returned, closed, was_last) = link.call(
         calls::C_CLOSEALLSESSIONS,
         |w| w.u64(slot),
         |r| match r.u64()? {
-            OK => Ok((OK, r.names(SESSIONS_MAX)?)),
-            failed => Ok((failed, vec![])),
+            OK => Ok((OK, r.names(SESSIONS_MAX)?, r.bool()?)),
+            failed => Ok((failed, vec![], false)),
         },
     )?;
     closed.into_iter().for_each(|name| REMOTE.objects.forget_name(name, kinds::SESSION));
-    REMOTE.objects.forget_with_last(kinds::SESSION, kinds::OBJECT, link.number());
+    if was_last {
+        REMOTE.objects.forget_made_by(turn, kinds::OBJECT, link.number());
+    }
     Ok(returned)
 }

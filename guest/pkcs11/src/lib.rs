@@ -3,5 +3,6 @@
 
 mod generated;
 mod hand;
+mod waits;
 
 pub use generated::*;

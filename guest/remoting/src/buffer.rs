@@ -2,6 +2,8 @@
 
 use crate::failure::Failure;
 use crate::link::Link;
+use crate::say;
+use std::sync::Once;
 use std::time::Duration;
 use vfun::{Buffer, BufferRequest, OwnedPending};
 use vfun_remoting::numbers;
@@ -29,18 +31,31 @@ impl Link {
         let handle = buffer.handle();
         let held = self.open_call(numbers::ATTACH, |w| w.u64(handle))?;
         self.lends();
-        let lent = Lent { link: self, buffer, held: Some(held) };
+        let mut lent = Lent { link: self, buffer, held: Some(held) };
         for _ in 0..ASKED_MAX {
             let there = self.call(numbers::ATTACHED, |w| w.u64(handle), |r| Ok(r.bool()?))?;
             if there {
                 return Ok(lent);
             }
             if lent.held.as_ref().is_some_and(OwnedPending::poll) {
-                break; // refused
+                self.not_lent(lent.held.take());
+                break;
             }
             std::thread::sleep(PAUSE);
         }
         Err(Failure::Limit)
+    }
+}
+
+impl Link {
+    /// The host did not take a buffer: people are told why.
+    fn not_lent(&self, answered: Option<OwnedPending>) {
+        static SAID: Once = Once::new();
+        if let Some(Err(error)) = answered.map(|call| call.append_to(&mut vec![])) {
+            say::once(&SAID, || {
+                vec![format!("'{}': the host does not take a buffer: {error}", self.api.name)]
+            });
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a front end finds its host.
 
 use crate::failure::Failure;
+use crate::say;
 use std::sync::Once;
 use vfun::{ConnectOptions, Error, Function, FunctionRequest, Session, WaitPolicy};
 
@@ -21,8 +22,6 @@ pub struct Description {
 const CLIENT: &str = "VFUN_CLIENT";
 /// The variable that says how calls wait: `hybrid` (the default), `spin` or `sleep`.
 const WAIT: &str = "VFUN_WAIT";
-/// If it is set, a front end says nothing on standard error.
-const QUIET: &str = "VFUN_QUIET";
 
 /// A name for this program among the apps of its client: its file's, in the alphabet of names.
 fn program() -> String {
@@ -76,31 +75,27 @@ fn channel(session: &Session, api: &Description, depth: u16) -> Result<Function,
     session.negotiate(&wish)?.activate()
 }
 
-/// Says once in a process, on standard error, why an API cannot be used, and what to do.
-fn say(why: &str, advice: &str) {
-    static SAID: Once = Once::new();
-    SAID.call_once(|| {
-        if std::env::var_os(QUIET).is_none() {
-            eprintln!("VirtFun: {why}");
-            eprintln!("VirtFun: {advice} (VFUN_QUIET=1 hides this)");
-        }
-    });
-}
-
-/// Connects, or says why not.
+/// Connects, or says once on standard error why not.
 pub(crate) fn connect(api: &Description) -> Result<(Session, Function), Failure> {
+    static SAID: Once = Once::new();
     try_connect(api).map_err(|error| {
-        let why = format!("no host offers '{}' to this program: {error}", api.name);
-        say(&why, &error.advice());
+        say::once(&SAID, || {
+            let what = format!("no host offers '{}' to this program: {error}", api.name);
+            vec![what, format!("{} (VFUN_QUIET=1 hides this)", error.advice())]
+        });
         Failure::NoHost
     })
 }
 
-/// Says that the two halves were made of different descriptions.
+/// Says once that the two halves were made of different descriptions.
 pub(crate) fn say_different(api: &Description) {
-    let why = format!(
-        "the host's half of '{}' is of another description than this program's library",
-        api.name
-    );
-    say(&why, "build and install both halves of one version of VirtFun");
+    static SAID: Once = Once::new();
+    say::once(&SAID, || {
+        let what = format!(
+            "the host's half of '{}' is of another description than this program's library",
+            api.name
+        );
+        let advice = "build and install both halves of one version of VirtFun";
+        vec![what, format!("{advice} (VFUN_QUIET=1 hides this)")]
+    });
 }

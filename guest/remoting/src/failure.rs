@@ -38,7 +38,7 @@ impl From<Refusal> for Failure {
         match refusal {
             Refusal::Argument => Failure::Argument,
             Refusal::Object => Failure::Object,
-            Refusal::Limit => Failure::Limit,
+            Refusal::Limit | Refusal::Budget => Failure::Limit,
             Refusal::Unsupported | Refusal::Unknown => Failure::Unsupported,
             Refusal::Fresh => Failure::Lost,
             Refusal::Malformed | Refusal::Different => Failure::Internal,

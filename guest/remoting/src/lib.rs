@@ -20,7 +20,9 @@ mod lane;
 mod link;
 mod objects;
 pub mod out;
+mod parts;
 mod remote;
+mod say;
 mod secret;
 
 pub use buffer::Lent;
@@ -31,6 +33,7 @@ pub use fork::keep_open;
 pub use found::found;
 pub use link::{Answer, Link};
 pub use objects::{Fresh, Kind, Object, Objects};
+pub use parts::{parts, parts_filled, parts_turned};
 pub use remote::Remote;
 pub use secret::packed;
 pub use vfun_remoting::{NOWHERE, Name, Reader, Refusal, Writer, limits};

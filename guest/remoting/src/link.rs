@@ -5,17 +5,18 @@ use crate::events::{self, Handlers};
 use crate::failure::Failure;
 use crate::known::Known;
 use crate::lane::{CELL_PAUSE, Lane};
+use crate::say;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use vfun::{Error, Function, Results, Session};
-use vfun_remoting::{AnswerHead, CallHead, HEAD_BYTES, Reader, Writer, numbers};
+use vfun_remoting::{AnswerHead, CallHead, HEAD_BYTES, Reader, Refusal, Writer, numbers};
 use vfun_window::Process;
 
 /// A connection. It can be lost; its session is closed then, as soon as the program has no memory
 /// of it, so that a service that dies often does not use up the sessions of its client.
 pub struct Link {
-    api: Description,
+    pub(crate) api: Description,
     pub(crate) function: Function,
     /// What the host knows this connection by.
     token: [u64; 2],
@@ -167,6 +168,16 @@ impl Link {
         result
     }
 
+    /// Why a call was not made, for the API's status; people are told what that has no word for.
+    #[cold]
+    pub(crate) fn refused(&self, refusal: Refusal) -> Failure {
+        static SAID: Once = Once::new();
+        if refusal == Refusal::Budget {
+            say::once(&SAID, || vec![format!("'{}': {refusal}", self.api.name)]);
+        }
+        refusal.into()
+    }
+
     /// It can be used no longer: its service knows nothing of it.
     pub(crate) fn lose(&self) {
         self.lost.store(true, Ordering::Relaxed);
@@ -277,7 +288,7 @@ impl Link {
             done.and_then(|copied| copied).map_err(|e| Failure::from(&e))?;
             let (head, body) = AnswerHead::split(answer)?;
             match head.refusal {
-                Some(refusal) => Err(refusal.into()),
+                Some(refusal) => Err(self.refused(refusal)),
                 None => read(&mut Reader::new(body)),
             }
         });
@@ -316,7 +327,7 @@ impl Link {
             let (head, body) = AnswerHead::split(&answer)?;
             self.lane().note(head);
             match head.refusal {
-                Some(refusal) => Err(refusal.into()),
+                Some(refusal) => Err(self.refused(refusal)),
                 None => read(&mut Reader::new(body)),
             }
         });

@@ -33,6 +33,8 @@ struct Place {
     parent: AtomicU32,
     /// How many objects belong to it.
     children: AtomicU32,
+    /// The turn of [`Objects::turn`] in which it was made.
+    turn: AtomicU32,
     kept: [AtomicU64; KEPT],
 }
 
@@ -49,6 +51,7 @@ pub struct Objects {
     /// A place that no program has seen, in no list, counted from 1; 0: none. Calls that only find
     /// an object propose a place and give it back, again and again.
     spare: AtomicU32,
+    turn: AtomicU32,
 }
 
 /// So many places rest after their objects are gone, before the first of them is used again: a
@@ -74,6 +77,8 @@ pub struct Object<'a> {
 pub struct Fresh<'a> {
     of: &'a Objects,
     object: Option<Object<'a>>,
+    /// Its name, also if another thread of the program forgets it while it is made.
+    name: Name,
 }
 
 impl Free {
@@ -89,7 +94,8 @@ impl Free {
 impl Objects {
     pub const fn new() -> Objects {
         let free = Mutex::new(Free { list: VecDeque::new(), fresh: 0 });
-        Objects { places: OnceLock::new(), free, spare: AtomicU32::new(0) }
+        let (spare, turn) = (AtomicU32::new(0), AtomicU32::new(0));
+        Objects { places: OnceLock::new(), free, spare, turn }
     }
 
     fn places(&self) -> &[Place] {
@@ -128,9 +134,11 @@ impl Objects {
         if let Some(parent) = parent {
             parent.place.children.fetch_add(1, Ordering::Relaxed);
         }
+        place.turn.store(self.turn.load(Ordering::Relaxed), Ordering::Relaxed);
         place.kept.iter().for_each(|k| k.store(0, Ordering::Relaxed));
         place.kind.store(kind.into(), Ordering::Release);
-        Ok(Fresh { of: self, object: Some(Object { place, index }) })
+        let object = Object { place, index };
+        Ok(Fresh { of: self, object: Some(object), name: object.name() })
     }
 
     /// The object that a pointer of the program's stands for.
@@ -196,8 +204,12 @@ impl Objects {
     /// Forgets an object, and all that belong to it: every pointer to them is stale from now on.
     /// Whether it was there: of several threads that forget it, one did.
     pub fn forget(&self, object: Object<'_>) -> bool {
-        // Most have no children: all places are looked at only for those that do.
-        if object.place.children.load(Ordering::Acquire) > 0 {
+        if !self.empty(object.index) {
+            return false;
+        }
+        // Only now: a thread that adds one looks afterwards whether this one is still there. Most have
+        // none: all places are looked at only for those that do.
+        if object.place.children.load(Ordering::SeqCst) > 0 {
             let used = self.free().fresh;
             for (place, index) in self.places()[..used as usize].iter().zip(0..) {
                 if place.parent.load(Ordering::Relaxed) == object.index + 1
@@ -207,11 +219,24 @@ impl Objects {
                 }
             }
         }
-        let was_there = self.empty(object.index);
-        if was_there {
-            self.free().list.push_back(object.index);
+        self.free().list.push_back(object.index);
+        true
+    }
+
+    /// An object came to be. If it goes with another one of kind `kind`, and that is gone meanwhile, it
+    /// is gone as well: the host has freed both. Its name, in any case.
+    pub fn keep_within(&self, fresh: Fresh<'_>, owner: Option<Name>, kind: Kind) -> Name {
+        let name = fresh.name();
+        let object = fresh.keep();
+        let Some(owner) = owner else { return name };
+        if let Ok(owner) = self.named(owner, kind) {
+            object.place.parent.store(owner.index + 1, Ordering::Relaxed);
+            owner.place.children.fetch_add(1, Ordering::SeqCst);
         }
-        was_there
+        if self.named(owner, kind).is_err() {
+            self.forget(object);
+        }
+        name
     }
 
     /// The name that a number of the program's is, if it stands for an object of this connection;
@@ -232,13 +257,23 @@ impl Objects {
         }
     }
 
-    /// Forgets the objects of kind `with` of a connection that has none of `kind` any more.
-    pub fn forget_with_last(&self, kind: Kind, with: Kind, link: u32) {
-        if self.of_link(link).all(|object| !object.is(kind)) {
-            self.of_link(link).filter(|object| object.is(with)).for_each(|o| {
-                self.forget(o);
-            });
-        }
+    /// Ends a turn, and gives its number: what is made from now on is of another one.
+    pub fn turn(&self) -> u32 {
+        self.turn.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// Forgets the objects of a kind of a connection that were made in this turn or before. The host
+    /// has forgotten them with the last object of another kind, whose end was asked for after the turn.
+    /// Those that other threads make meanwhile are not among them: to make one, an object of the
+    /// other kind is needed that came after the last one, and so after the turn.
+    pub fn forget_made_by(&self, turn: u32, kind: Kind, link: u32) {
+        let before = |o: &Object<'_>| {
+            let made = o.place.turn.load(Ordering::Relaxed);
+            turn.wrapping_sub(made) < u32::MAX / 2 // turns go round
+        };
+        self.of_link(link).filter(|o| o.is(kind) && before(o)).for_each(|o| {
+            self.forget(o);
+        });
     }
 
     /// Forgets all objects of a connection.
@@ -259,13 +294,16 @@ impl Objects {
     #[inline]
     fn empty(&self, index: u32) -> bool {
         let place = &self.places()[index as usize];
-        if place.kind.swap(0, Ordering::AcqRel) == 0 {
+        if place.kind.swap(0, Ordering::SeqCst) == 0 {
             return false;
         }
         // Who has made it free has it alone until it is in a list: no exchange is needed.
         if let Some(parent) = place.parent.load(Ordering::Relaxed).checked_sub(1) {
             place.parent.store(0, Ordering::Relaxed);
-            self.places()[parent as usize].children.fetch_sub(1, Ordering::Relaxed);
+            let children = &self.places()[parent as usize].children;
+            // Its parent's place may have another object by now, which has not counted it.
+            let _ =
+                children.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |n| n.checked_sub(1));
         }
         place.used.store(place.used.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         true
@@ -273,8 +311,10 @@ impl Objects {
 
     /// Takes back a place that no program has seen.
     #[inline]
-    fn take_back(&self, index: u32) {
-        if !self.empty(index) {
+    fn take_back(&self, object: Object<'_>, name: Name) {
+        let index = object.index;
+        // Another thread may have forgotten it, and a third one have made its own there.
+        if object.name() != name || !self.empty(index) {
             return;
         }
         let none = self.spare.compare_exchange(0, index + 1, Ordering::Release, Ordering::Relaxed);
@@ -347,9 +387,9 @@ impl<'a> Object<'a> {
 }
 
 impl<'a> Fresh<'a> {
-    /// What it is called while it is being made.
+    /// What it is called.
     pub fn name(&self) -> Name {
-        self.object().name()
+        self.name
     }
 
     /// The object, before it is sure that it comes to be.
@@ -361,12 +401,19 @@ impl<'a> Fresh<'a> {
     pub fn keep(mut self) -> Object<'a> {
         self.object.take().expect("kept once")
     }
+
+    /// The same, for what programs hold by their names.
+    pub fn keep_named(self) -> Name {
+        let name = self.name;
+        self.keep();
+        name
+    }
 }
 
 impl Drop for Fresh<'_> {
     fn drop(&mut self) {
         if let Some(object) = self.object.take() {
-            self.of.take_back(object.index);
+            self.of.take_back(object, self.name);
         }
     }
 }
@@ -434,6 +481,61 @@ mod tests {
         assert!(matches!(all.make(A, 1, None), Err(Failure::Limit)));
         all.forget(all.of_id(1 << 16, A).unwrap());
         assert!(all.make(A, 1, None).is_ok(), "all places can be used");
+    }
+
+    #[test]
+    fn what_is_made_after_a_turn_is_not_forgotten_with_what_was_made_before() {
+        let all = Objects::new();
+        let before = all.make(B, 1, None).unwrap().keep();
+        let others = all.make(B, 2, None).unwrap().keep();
+        // The last one is closed on the host; before this process knows it, other threads go on.
+        let turn = all.turn();
+        let (session, later) =
+            (all.make(A, 1, None).unwrap().keep(), all.make(B, 1, None).unwrap());
+        let (later, being_made) = (later.keep(), all.make(B, 1, None).unwrap());
+        all.forget_made_by(turn, B, 1);
+        assert!(all.find(before.pointer(), B).is_err());
+        for (object, kind) in [(others, B), (session, A), (later, B), (being_made.object(), B)] {
+            assert!(all.find(object.pointer(), kind).is_ok(), "{object:?}");
+        }
+        all.turn.store(3, Ordering::Relaxed);
+        let long_ago = all.make(B, 1, None).unwrap().keep();
+        all.turn.store(u32::MAX - 2, Ordering::Relaxed);
+        let turn = (0..5).map(|_| all.turn()).last().unwrap();
+        assert_eq!(turn, 1, "it goes round");
+        all.forget_made_by(turn, B, 1);
+        assert!(all.find(long_ago.pointer(), B).is_ok(), "of a turn that is ahead");
+    }
+
+    #[test]
+    fn what_goes_with_an_object_goes_also_while_it_is_being_made() {
+        let all = Objects::new();
+        let session = all.make(A, 1, None).unwrap().keep();
+        let name = session.name();
+        let within = all.keep_within(all.make(B, 1, None).unwrap(), Some(name), A);
+        let alone = all.keep_within(all.make(B, 1, None).unwrap(), None, A);
+        let being_made = all.make(B, 1, None).unwrap();
+        assert!(all.forget(session));
+        assert!(all.named(within, B).is_err() && all.named(alone, B).is_ok());
+        let late = being_made.name();
+        assert_eq!(all.keep_within(being_made, Some(name), A), late);
+        assert!(all.named(late, B).is_err(), "its session is closed");
+        let again = all.make(A, 1, None).unwrap().keep();
+        assert_eq!(again.place.children.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_place_that_was_forgotten_while_it_was_made_is_not_given_back_twice() {
+        let all = Objects::new();
+        let fresh = all.make(A, 1, None).unwrap();
+        let (name, place) = (fresh.name(), fresh.object());
+        all.forget_all(1);
+        while all.make(B, 1, None).unwrap().keep().pointer() != place.pointer() {
+            all.forget_all(1);
+        }
+        assert_eq!(fresh.name(), name, "and is not the name of what is there now");
+        drop(fresh);
+        assert!(all.find(place.pointer(), B).is_ok(), "another thread's");
     }
 
     #[test]

@@ -238,10 +238,10 @@ words!(u16 u32 u64 i16 i32 i64 f32 f64);
 /// A place for items whose length the program says and gets to know in another place. A null
 /// pointer asks for the length alone.
 pub struct Room<'a, T> {
-    to: Option<&'a mut [std::mem::MaybeUninit<T>]>,
-    len: &'a mut u64,
+    pub(crate) to: Option<&'a mut [std::mem::MaybeUninit<T>]>,
+    pub(crate) len: &'a mut u64,
     /// The host is asked for no more.
-    most: u64,
+    pub(crate) most: u64,
 }
 
 impl<T: Item> Room<'_, T> {
@@ -285,21 +285,4 @@ impl<T: Item> Room<'_, T> {
         *self.len = length;
         Ok(())
     }
-}
-
-/// Makes a call for each part of the bytes, of at most `most`, until one does not say `ok`.
-pub fn parts<S: PartialEq>(
-    bytes: Option<&[u8]>,
-    most: u64,
-    ok: S,
-    mut call: impl FnMut(Option<&[u8]>) -> Result<S, Failure>,
-) -> Result<S, Failure> {
-    let Some(long) = bytes.filter(|bytes| bytes.len() as u64 > most) else { return call(bytes) };
-    for part in long.chunks(most as usize) {
-        let status = call(Some(part))?;
-        if status != ok {
-            return Ok(status);
-        }
-    }
-    Ok(ok)
 }

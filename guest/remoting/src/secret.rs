@@ -51,7 +51,7 @@ impl Link {
         let made = made.and_then(|()| {
             let (head, body) = AnswerHead::split(&answer)?;
             match head.refusal {
-                Some(refusal) => Err(refusal.into()),
+                Some(refusal) => Err(self.refused(refusal)),
                 None => read(&mut Reader::new(body)),
             }
         });

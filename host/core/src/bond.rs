@@ -24,6 +24,7 @@ pub fn built_in(id: u32) -> Function {
         software: Some(Driver::Bond),
         hardware: None,
         deadline_ms: DEADLINE_MS,
+        fixed_deadline: false,
         max_args: vfun_bond::MESSAGE_BYTES as u32,
         max_result: vfun_bond::MESSAGE_BYTES as u32,
         settings: Default::default(),

@@ -29,6 +29,9 @@ pub struct Function {
     pub hardware: Option<Hardware>,
     /// Deadline of a call, ms; the most a caller may ask for.
     pub deadline_ms: u32,
+    /// No caller may ask for less either: a call that is past its deadline ends the service of all
+    /// apps of its client, which keeps what these have.
+    pub fixed_deadline: bool,
     /// Longest arguments of a call, bytes; the signature's, where there is one.
     pub max_args: u32,
     /// Longest results of a call, bytes; the signature's, where there is one.
@@ -91,6 +94,7 @@ impl Function {
                     software,
                     hardware,
                     deadline_ms,
+                    fixed_deadline,
                     max_args,
                     max_result,
                     settings,
@@ -120,6 +124,9 @@ impl Function {
                 // Managers of before knew neither: a function without them is as it was.
                 if !writes.is_empty() || !environment.is_empty() {
                     text.field("writes", writes).field("environment", environment);
+                }
+                if *fixed_deadline {
+                    text.field("fixed_deadline", fixed_deadline);
                 }
                 text.finish()
             }

@@ -56,6 +56,8 @@ struct FunctionToml {
     hardware: Option<HardwareToml>,
     deadline_ms: Option<Spanned<u32>>,
     #[serde(default)]
+    fixed_deadline: bool,
+    #[serde(default)]
     max_args: Option<Spanned<u32>>,
     #[serde(default)]
     max_result: Option<Spanned<u32>>,
@@ -287,6 +289,7 @@ pub fn function(
         software,
         hardware,
         deadline_ms,
+        fixed_deadline: t.fixed_deadline,
         max_args,
         max_result,
         settings: settings(t.settings),

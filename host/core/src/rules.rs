@@ -219,6 +219,15 @@ pub(super) fn deadline(
             let (code, key) = (NackCode::BeyondLimit, Key::DeadlineMs);
             Err(by_policy(catalog, code, client, &f.name, key, what))
         }
+        d if f.fixed_deadline && d < f.deadline_ms.min(most) => Err(Nack::new(
+            NackCode::BeyondLimit,
+            format!(
+                "a deadline of {d} ms is too short: calls of '{}' have {} ms, because one that is past its deadline ends the service of all programs of client {}; ask for no deadline",
+                f.name,
+                f.deadline_ms.min(most),
+                client.name
+            ),
+        )),
         d => Ok(d),
     }
 }

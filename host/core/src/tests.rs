@@ -44,6 +44,7 @@ fn function(id: u32, name: &str) -> Function {
         software: Some(Driver::Native { library: "/lib/f.so".into() }),
         hardware: None,
         deadline_ms: 1000,
+        fixed_deadline: false,
         max_args: 100,
         max_result: 100,
         settings: BTreeMap::new(),

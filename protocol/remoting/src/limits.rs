@@ -4,6 +4,14 @@
 /// about as much on the host: 4 MiB each, reserved and not touched before use.
 pub const OBJECTS_MAX: usize = 65_536;
 
+/// Most objects that all programs of a client have together: as many as four programs may have.
+/// They take about 20 MiB of the service, beside what the API's library keeps of each.
+pub const CLIENT_OBJECTS_MAX: usize = 4 * OBJECTS_MAX;
+
+/// Most bytes of the window that all programs of a client lend at a time: each is mapped in the
+/// service, which needs 32 MiB of page tables for so many.
+pub const CLIENT_LENT_BYTES_MAX: usize = 16 << 30;
+
 /// Most records of a batch: what one answer can count as failed.
 pub const RECORDS_MAX: usize = 4096;
 
@@ -21,6 +29,15 @@ pub const STRUCTS_MAX: usize = 256;
 /// Most bytes that one call may ask to be filled, in all of its places together. A program gives
 /// each place more room than it needs; the answer has only what was filled.
 pub const PLACES_BYTES: usize = 1 << 20;
+
+/// Most bytes that go to the host in one of the calls that a longer one is split into. A multiple
+/// of the blocks of all ciphers; a cell has room for a block more in the answer.
+pub const PART_BYTES: usize = 64 << 10;
+
+/// Most bytes of a call that is split and answers bytes: the host stands in zeros for them when it
+/// asks the library how long the answer will be. And the longest answer that the library may be
+/// given room for, although it fits no cell and is dropped: it ends what the program has begun.
+pub const LONG_BYTES: usize = 16 << 20;
 
 /// Most objects that are found by one call: each costs a proposed name. Who wants more asks again.
 pub const FOUND_MAX: usize = 64;

@@ -19,10 +19,12 @@ pub enum Refusal {
     Fresh,
     /// The two halves were made of different descriptions.
     Different,
+    /// Beyond what all programs of the client may have together.
+    Budget,
 }
 
 impl Refusal {
-    const ALL: [Refusal; 8] = [
+    const ALL: [Refusal; 9] = [
         Refusal::Malformed,
         Refusal::Unknown,
         Refusal::Object,
@@ -31,6 +33,7 @@ impl Refusal {
         Refusal::Unsupported,
         Refusal::Fresh,
         Refusal::Different,
+        Refusal::Budget,
     ];
 
     /// Its number on the wire, from 1.
@@ -56,6 +59,9 @@ impl Refusal {
             Refusal::Fresh => "the service was started again, and all objects are lost",
             Refusal::Different => {
                 "guest and host have different versions of this API: install the same VirtFun on both"
+            }
+            Refusal::Budget => {
+                "the programs of this client have as much as they may have together: end some of them, or make them give some back"
             }
         }
     }

@@ -8,8 +8,8 @@ pub fn wipe(bytes: &mut [u8]) {
     std::hint::black_box(bytes);
 }
 
-/// Bytes that are wiped when they are dropped. Give them their room at once: a vector that
-/// grows leaves its bytes behind.
+/// Bytes that are wiped when they are dropped. A vector that grows leaves its bytes behind: give it
+/// its room at once, or fill it by a [`Writer`](crate::Writer), which wipes what it leaves.
 #[derive(Debug, Default)]
 pub struct Wiped(pub Vec<u8>);
 

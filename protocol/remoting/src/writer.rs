@@ -1,6 +1,9 @@
 //! Writes values and bytes for the other side.
 
-use crate::{AnswerHead, CallHead, HEAD_BYTES, NOWHERE, Name};
+use crate::{AnswerHead, CallHead, HEAD_BYTES, NOWHERE, Name, wipe};
+
+/// Room that is kept for values behind bytes: those of one struct, which have no secrets.
+const VALUES_BYTES: usize = 256;
 
 /// A call or an answer, written from its beginning. It can only be fed values, names and
 /// bytes; an address has no way in.
@@ -98,9 +101,27 @@ impl<'a> Writer<'a> {
         self.u64(length as u64);
     }
 
+    /// Makes room for so many bytes. Those that move are wiped where they were: they may be secrets.
+    #[inline]
+    fn make_room(&mut self, bytes: usize) {
+        let needed = bytes + VALUES_BYTES;
+        if self.to.capacity() - self.to.len() < needed {
+            self.grow(needed);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, by: usize) {
+        let mut larger = Vec::with_capacity((self.to.len() + by).max(2 * self.to.capacity()));
+        larger.extend_from_slice(self.to);
+        wipe(self.to);
+        *self.to = larger;
+    }
+
     /// Appends bytes, and zeros up to a multiple of 8.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {
+        self.make_room(bytes.len());
         self.to.extend_from_slice(bytes);
         self.to.resize(self.to.len().next_multiple_of(8), 0);
     }
@@ -121,6 +142,7 @@ impl<'a> Writer<'a> {
     /// Appends `len` zeros and their padding, which `fill` may change: bytes that a library writes.
     pub fn room<T>(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> T) -> T {
         let at = self.to.len();
+        self.make_room(len.next_multiple_of(8));
         self.to.resize(at + len.next_multiple_of(8), 0);
         fill(&mut self.to[at..at + len])
     }

@@ -104,7 +104,8 @@ struct gdma_progress {
  * Called once when a transfer has ended, with how it ended; gdma_transfer_query
  * says the same by then. It runs on a thread of the library, one call at a time,
  * in the order in which the transfers ended: let it be short, because other
- * transfers may wait for it. It may call every function but gdma_exit.
+ * transfers may wait for it. It may call every function but gdma_exit and
+ * gdma_abort.
  */
 typedef void (*gdma_done)(gdma_context *context, gdma_id transfer, int status, void *user);
 
@@ -120,6 +121,14 @@ int gdma_init(uint32_t version, gdma_context **context);
  * more. GDMA_BUSY if a transfer's function calls it, of any context.
  */
 int gdma_exit(gdma_context *context);
+
+/*
+ * The same without waiting for transfers: those under way end with
+ * GDMA_ERR_LOST, whatever they have moved by then, and their functions are
+ * called with that. Nothing is moved any more when it returns. GDMA_BUSY if a
+ * transfer's function calls it, of any context.
+ */
+int gdma_abort(gdma_context *context);
 
 /* What a status means, in words. Never NULL. */
 const char *gdma_status_text(int status);

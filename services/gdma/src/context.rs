@@ -3,14 +3,14 @@
 
 use crate::edge::PoolMemory;
 use crate::engine::{BusError, Engine, global};
-use crate::flow::{Flow, step};
+use crate::flow::{self, Flow, step};
 use crate::limits::{ASK_CYCLES, NODES};
 use crate::options::{Options, check_pool};
 use crate::registers::IRQ_ENABLE;
 use crate::state::{Buffer, Done, End, Progress, Rest, State};
 use crate::status::{BUSY, GdmaError};
 use crate::worker;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub wake: Condvar,
     /// Counts what was started, so that the thread need not lock to look.
     pub posted: AtomicU64,
+    /// Transfers are to end at once: nobody clocks the engine any more but who says so.
+    pub aborted: AtomicBool,
     /// By node, from 0 for node 1.
     engines: Vec<Mutex<Engine>>,
     local: u32,
@@ -100,6 +102,7 @@ impl Context {
             state: Mutex::new(state),
             wake: Condvar::new(),
             posted: AtomicU64::new(0),
+            aborted: AtomicBool::new(false),
             local: options.local,
         });
         let of_thread = shared.clone();
@@ -199,6 +202,15 @@ impl Context {
 
     /// Takes nothing more, and waits until what is under way has ended.
     pub fn close(&self) -> Result<(), GdmaError> {
+        self.end(|_| ())
+    }
+
+    /// Takes nothing more, and ends what is under way. Nothing is moved any more when it returns.
+    pub fn abort(&self) -> Result<(), GdmaError> {
+        self.end(flow::abort)
+    }
+
+    fn end(&self, stop: fn(&Shared)) -> Result<(), GdmaError> {
         // Of any context: two functions that close each other's context would wait for ever.
         if worker::in_function() {
             return Err(GdmaError::Busy);
@@ -207,6 +219,7 @@ impl Context {
             return Err(GdmaError::Argument);
         };
         self.tell_to_close();
+        stop(&self.shared);
         thread.join().map_err(|_| GdmaError::Lost)
     }
 

@@ -8,6 +8,7 @@ use crate::limits::{DESCRIPTORS, STUCK_CYCLES};
 use crate::registers::{ACTIVE_TAG, CYCLES, MOVED};
 use crate::state::State;
 use std::sync::TryLockError;
+use std::sync::atomic::Ordering;
 
 /// What is known of the local engine.
 #[derive(Default)]
@@ -28,6 +29,9 @@ struct Turn {
 
 /// Clocks the engine at most `cycles` times, unless somebody else does; whether.
 pub(crate) fn step(shared: &Shared, cycles: u32) -> bool {
+    if shared.aborted.load(Ordering::Acquire) {
+        return false;
+    }
     let mut flow = match shared.flow.try_lock() {
         Ok(flow) => flow,
         Err(TryLockError::Poisoned(flow)) => flow.into_inner(),
@@ -46,6 +50,19 @@ pub(crate) fn step(shared: &Shared, cycles: u32) -> bool {
     }
     shared.wake_for_calls(&mut state);
     true
+}
+
+/// Stops the engine, and ends all transfers. Who clocks it at this moment is waited for: that is not
+/// for long.
+pub(crate) fn abort(shared: &Shared) {
+    shared.aborted.store(true, Ordering::Release);
+    let mut flow = lock(&shared.flow);
+    // One that does not stop is not clocked any more, so that it moves nothing either.
+    let _ = lock(shared.local_engine()).abort();
+    *flow = Flow::default();
+    let mut state = lock(&shared.state);
+    state.lose();
+    shared.wake_for_calls(&mut state);
 }
 
 fn note(state: &mut State, turn: &Turn) {

@@ -84,8 +84,17 @@ pub fn open(options: &Options) -> Result<u64, GdmaError> {
 
 /// Closes a context; its handles are none from then on.
 pub fn close(value: u64) -> Result<(), GdmaError> {
+    end(value, Context::close)
+}
+
+/// The same, without waiting for transfers.
+pub fn abort(value: u64) -> Result<(), GdmaError> {
+    end(value, Context::abort)
+}
+
+fn end(value: u64, how: fn(&Context) -> Result<(), GdmaError>) -> Result<(), GdmaError> {
     let meant = Meant::new(value, Kind::Context)?;
-    meant.context.close()?;
+    how(&meant.context)?;
     OPEN.write().unwrap_or_else(PoisonError::into_inner).0.remove(&meant.number);
     Ok(())
 }

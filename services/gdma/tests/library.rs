@@ -1,7 +1,9 @@
 //! The library without C: what programs cannot bring about, and what they measure.
 
-use gdma::engine::{FAULT_MOVES, FAULT_PORT};
+use gdma::edge::PoolMemory;
+use gdma::engine::{Descriptor, Engine, FAULT_MOVES, FAULT_PORT, global};
 use gdma::limits::BUFFERS;
+use gdma::registers::IRQ_ENABLE;
 use gdma::{BUSY, Context, End, GdmaError, OK, Options};
 use proptest::prelude::*;
 use std::sync::mpsc;
@@ -47,6 +49,68 @@ fn an_engine_that_stands_still_is_given_up_and_all_transfers_end() {
     assert_eq!(context.release(all[0]), Ok(()));
     assert_eq!((context.free(here), context.free(there)), (Ok(()), Ok(())));
     assert_eq!(context.close(), Ok(()));
+}
+
+#[test]
+fn what_is_aborted_moves_nothing_more_and_all_transfers_end() {
+    let context = context(0);
+    let half = 1 << 19;
+    let (here, there) = (context.allocate(2, half), context.allocate(1, half));
+    let (here, there) = (here.expect("room"), there.expect("room"));
+    let (tell, told) = mpsc::channel();
+    let (to, from) = ends(there, here);
+    let start = |_| {
+        let tell = tell.clone();
+        let done = move |id, end| tell.send((id, end)).expect("heard");
+        context.start(to, from, half, Some(Box::new(done))).expect("room for it")
+    };
+    // More than an engine moves meanwhile.
+    let all: Vec<u32> = (0..1000).map(start).collect();
+    assert_eq!(context.abort(), Ok(()));
+    let heard: Vec<(u32, i32)> = told.try_iter().collect();
+    assert_eq!(heard.iter().map(|(id, _)| *id).collect::<Vec<_>>(), all, "each once, in order");
+    let moved = heard.iter().take_while(|(_, end)| *end == OK).count();
+    assert!(moved < all.len(), "it waited for all of them");
+    assert!(heard[moved..].iter().all(|(_, end)| *end == GdmaError::Lost.code()), "{heard:?}");
+    let before: Vec<_> = all.iter().map(|id| context.query(*id)).collect();
+    assert_eq!(all.iter().map(|id| context.query(*id)).collect::<Vec<_>>(), before);
+    assert_eq!(context.start(to, from, 1, None), Err(GdmaError::Lost));
+    assert_eq!(
+        (context.abort(), context.close()),
+        (Err(GdmaError::Argument), Err(GdmaError::Argument))
+    );
+}
+
+#[test]
+fn an_engine_that_is_aborted_stops_and_can_be_used_again() {
+    let mut engine = Engine::new(1, 0).expect("the simulated engine");
+    let memory = |_| std::sync::Arc::new(PoolMemory::new(1 << 20).expect("memory"));
+    let memories: Vec<_> = (0..2).map(memory).collect();
+    let move_all = |engine: &mut Engine| {
+        for (node, memory) in (1..).zip(&memories) {
+            engine.set_memory(node, memory.clone());
+            engine.open_window(node, global(node, 0), 1 << 20).expect("it was closed");
+        }
+        let descriptor =
+            Descriptor { source: global(1, 0), destination: global(2, 0), bytes: 1 << 20, tag: 7 };
+        engine.start(&descriptor).expect("room for it");
+    };
+    memories[0].write((1 << 20) - 1, &[5]).expect("inside");
+    let last = |memory: &PoolMemory| {
+        let mut byte = [0];
+        memory.read((1 << 20) - 1, &mut byte).expect("inside");
+        byte[0]
+    };
+    move_all(&mut engine);
+    engine.run(1000);
+    engine.abort().expect("it stops");
+    engine.run(100_000);
+    assert_eq!((engine.take(), last(&memories[1])), (Ok(None), 0), "it went on");
+    move_all(&mut engine);
+    engine.write(IRQ_ENABLE, 1).expect("written");
+    engine.run(100_000);
+    assert_eq!(engine.take().expect("it answers").map(|done| done.tag), Some(7));
+    assert_eq!((last(&memories[1]), engine.violations()), (5, 0));
 }
 
 #[test]

@@ -23,7 +23,10 @@ use vfun_remoting_host::{
 };
 
 /// Stands for the whole description: the guest's half must have the same.
-pub const FINGERPRINT: u64 = 0xf6051e8ced81819c;
+pub const FINGERPRINT: u64 = 0xa707dd2e99f85100;
+
+/// Longest call and answer, bytes. The manifest says the same.
+pub const CELL_BYTES: u32 = 4096;
 
 /// Longest call and answer, bytes. The manifest says the same.
 pub const CELL_BYTES: u32 = 4096;
@@ -42,6 +45,7 @@ pub mod kinds {
 pub mod calls {
     pub const GDMA_INIT: u16 = 16;
     pub const GDMA_EXIT: u16 = 17;
+    pub const GDMA_ABORT: u16 = 36;
     pub const GDMA_STATUS_TEXT: u16 = 35;
     pub const GDMA_DEVICE_INFO: u16 = 18;
     pub const GDMA_NODE_COUNT: u16 = 19;
@@ -116,6 +120,7 @@ pub struct gdma_progress {
 pub struct Native {
     pub gdma_init: unsafe extern "C" fn(u32, *mut *mut gdma_context) -> i32,
     pub gdma_exit: unsafe extern "C" fn(*mut gdma_context) -> i32,
+    pub gdma_abort: unsafe extern "C" fn(*mut gdma_context) -> i32,
     pub gdma_device_info: unsafe extern "C" fn(*mut gdma_context, *mut gdma_info) -> i32,
     pub gdma_node_count: unsafe extern "C" fn(*mut gdma_context, *mut u32) -> i32,
     pub gdma_node_local: unsafe extern "C" fn(*mut gdma_context, *mut *mut gdma_node) -> i32,
@@ -145,6 +150,7 @@ impl Native {
         unsafe extern "C" {
             fn gdma_init(version: u32, context: *mut *mut gdma_context) -> i32;
             fn gdma_exit(context: *mut gdma_context) -> i32;
+            fn gdma_abort(context: *mut gdma_context) -> i32;
             fn gdma_device_info(context: *mut gdma_context, info: *mut gdma_info) -> i32;
             fn gdma_node_count(context: *mut gdma_context, count: *mut u32) -> i32;
             fn gdma_node_local(context: *mut gdma_context, node: *mut *mut gdma_node) -> i32;
@@ -185,6 +191,7 @@ impl Native {
         Native {
             gdma_init,
             gdma_exit,
+            gdma_abort,
             gdma_device_info,
             gdma_node_count,
             gdma_node_local,
@@ -389,7 +396,7 @@ type Call = fn(
 ) -> Result<Returned, Refusal>;
 
 /// Calls by their numbers, from 16 on.
-const CALLS: [Option<Call>; 17] = [
+const CALLS: [Option<Call>; 21] = [
     Some(hand::gdma_init),
     Some(hand::gdma_exit),
     Some(gdma_device_info),
@@ -407,6 +414,10 @@ const CALLS: [Option<Call>; 17] = [
     None,
     Some(hand::gdma_transfer_query),
     Some(hand::gdma_transfer_release),
+    None,
+    None,
+    None,
+    Some(hand::gdma_abort),
 ];
 
 /// Makes one call, by its number.
@@ -434,7 +445,7 @@ pub fn destroy(native: &Native, kind: u16, object: usize) -> bool {
     match kind {
         kinds::CONTEXT => {
             // SAFETY: the library made it, and nobody uses it any more.
-            OK == unsafe { (native.gdma_exit)(std::ptr::with_exposed_provenance_mut(object)) }
+            OK == unsafe { (native.gdma_abort)(std::ptr::with_exposed_provenance_mut(object)) }
         }
         _ => true,
     }

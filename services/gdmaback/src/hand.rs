@@ -20,14 +20,20 @@ const ERR_ARGUMENT: i32 = -1;
 /// What the hooks keep of a connection.
 #[derive(Default)]
 pub struct State {
-    /// The pool of each context: the guest cannot take it back before `gdma_exit`.
-    pools: HashMap<Name, Held>,
+    /// The pool of each context, by the library's pointer: the guest cannot take it back before
+    /// the context ends.
+    pools: HashMap<usize, Held>,
     /// Transfers that were not begun, and why: the guest has them as started. By the places of
     /// their names, so that there are at most as many as objects.
     not_begun: HashMap<usize, (Name, i32)>,
 }
 
 impl State {
+    /// The library has ended a context.
+    pub fn ended(&mut self, context: usize) {
+        self.pools.remove(&context);
+    }
+
     fn note_not_begun(&mut self, transfer: Name, status: i32) {
         let place = transfer.place().map(|(place, _)| (place, (transfer, status)));
         self.not_begun.extend(place);
@@ -74,8 +80,9 @@ pub fn gdma_init(
     }
     reply.i32(status);
     if status == OK {
-        cx.objects.insert(name, kinds::CONTEXT, context.expose_provenance(), Name::NONE);
-        state.pools.insert(name, held);
+        let context = context.expose_provenance();
+        cx.objects.insert(name, kinds::CONTEXT, context, Name::NONE);
+        state.pools.insert(context, held);
     }
     Ok(returned(status))
 }
@@ -112,7 +119,28 @@ pub fn gdma_exit(
     reply.i32(status);
     if status == OK {
         cx.objects.remove(name);
-        state.pools.remove(&name);
+        state.ended(context);
+    }
+    Ok(returned(status))
+}
+
+/// `gdma_abort`: transfers under way end, and nobody waits for them.
+pub fn gdma_abort(
+    state: &mut State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let name = args.name()?;
+    args.end()?;
+    let context = cx.objects.check_owned(name, kinds::CONTEXT)?;
+    // SAFETY: the context is alive, and gone from the table after this.
+    let status = unsafe { (native.gdma_abort)(with_exposed_provenance_mut(context)) };
+    reply.i32(status);
+    if status == OK {
+        cx.objects.remove(name);
+        state.ended(context);
     }
     Ok(returned(status))
 }
@@ -130,7 +158,8 @@ pub fn gdma_buffer_alloc(
     cx.objects.check_free(name)?;
     let context = cx.objects.ancestor(node, kinds::CONTEXT);
     let node = cx.objects.find(node, kinds::NODE)?;
-    let pool = state.pools.get(&context).ok_or(Refusal::Object)?.memory();
+    let owner = cx.objects.find(context, kinds::CONTEXT)?;
+    let pool = state.pools.get(&owner).ok_or(Refusal::Object)?.memory();
     let mut buffer = std::ptr::null_mut();
     // SAFETY: the node is alive, the place is ours.
     let status = unsafe {

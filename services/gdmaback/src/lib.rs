@@ -49,7 +49,11 @@ impl Backend for Gdma {
     }
 
     fn destroy(&mut self, kind: Kind, native: usize) -> bool {
-        generated::destroy(&self.native, kind, native)
+        let freed = generated::destroy(&self.native, kind, native);
+        if freed && kind == generated::kinds::CONTEXT {
+            self.state.ended(native);
+        }
+        freed
     }
 }
 

@@ -275,6 +275,7 @@ pub fn native() -> Native {
     Native {
         gdma_init: init,
         gdma_exit: exit,
+        gdma_abort: exit,
         gdma_device_info: device_info,
         gdma_node_count: node_count,
         gdma_node_local: node_local,

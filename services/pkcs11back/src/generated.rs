@@ -23,13 +23,19 @@ use vfun_remoting_host::{
 };
 
 /// Stands for the whole description: the guest's half must have the same.
-pub const FINGERPRINT: u64 = 0xd05b6de0fd553884;
+pub const FINGERPRINT: u64 = 0x6e1186540a22dcb4;
+
+/// Longest call and answer, bytes. The manifest says the same.
+pub const CELL_BYTES: u32 = 69632;
 
 /// Longest call and answer, bytes. The manifest says the same.
 pub const CELL_BYTES: u32 = 69632;
 
 /// What a function answers if it did what was asked.
 pub const OK: u64 = 0;
+
+/// What a function answers whose answer does not fit where it is to go.
+const SMALL: u64 = 336;
 
 /// Failures with which lengths count.
 const PARTIAL: [u64; 3] = [336, 17, 18];
@@ -776,7 +782,7 @@ fn C_GetMechanismList(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        mechanism_list.write(reply, returned == OK);
+        mechanism_list.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -912,6 +918,7 @@ fn C_OpenSession(
     let session_name = args.name()?;
     cx.objects.check_free(session_name)?;
     cx.objects.check_most(kinds::SESSION, 1024)?;
+    cx.objects.check_client_most(kinds::SESSION, 4096)?;
     args.end()?;
     if !hand::may_use_slot(state, native, slotID) {
         reply.u64(3);
@@ -934,6 +941,7 @@ fn C_OpenSession(
     }
     let parent = Name::NONE;
     cx.objects.insert(session_name, kinds::SESSION, session as usize, parent);
+
     Ok(Returned::Fine)
 }
 
@@ -954,7 +962,7 @@ fn C_CloseSession(
         return Ok(Returned::Failure(returned as u32));
     }
     cx.objects.remove(session_name);
-    cx.objects.remove_with_last(kinds::SESSION, kinds::OBJECT);
+    reply.bool(cx.objects.remove_with_last(kinds::SESSION, kinds::OBJECT));
     Ok(Returned::Fine)
 }
 
@@ -1001,7 +1009,7 @@ fn C_GetOperationState(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        operation_state.write(reply, returned == OK);
+        operation_state.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1125,8 +1133,11 @@ fn C_CreateObject(
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
     }
-    let parent = Name::NONE;
+    let parent =
+        if hand::is_of_token(state, native, session, object) { Name::NONE } else { session_name };
     cx.objects.insert(object_name, kinds::OBJECT, object as usize, parent);
+    reply.bool(parent.is_none());
+
     Ok(Returned::Fine)
 }
 
@@ -1161,8 +1172,14 @@ fn C_CopyObject(
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
     }
-    let parent = Name::NONE;
+    let parent = if hand::is_of_token(state, native, session, new_object) {
+        Name::NONE
+    } else {
+        session_name
+    };
     cx.objects.insert(new_object_name, kinds::OBJECT, new_object as usize, parent);
+    reply.bool(parent.is_none());
+
     Ok(Returned::Fine)
 }
 
@@ -1335,7 +1352,7 @@ fn C_FindObjects(
         let none = object.is_empty();
         object.retain(|found| {
             cx.objects.is_known(kinds::OBJECT, *found as usize)
-                || hand::may_see(state, native, session, *found)
+                || hand::is_of_token(state, native, session, *found)
         });
         object_shown.append(&mut object);
         if returned != OK || none || object_shown.len() == object_names.len() {
@@ -1420,7 +1437,7 @@ fn C_Encrypt(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        encrypted_data.write(reply, returned == OK);
+        encrypted_data.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1438,7 +1455,10 @@ fn C_EncryptUpdate(
     let session_name = args.name()?;
     let session = cx.objects.find(session_name, kinds::SESSION).unwrap_or(0) as u64;
     let part = args.blob()?;
+    let part_instead = args.u64()?;
     let mut encrypted_part = Room::<u8>::asked(args.u64()?, ROOM)?;
+    let mut part_zeros = vec![];
+    let part = room::instead(part, part_instead, &mut part_zeros, &encrypted_part)?;
     args.end_padded()?;
     // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
     let returned = unsafe {
@@ -1452,7 +1472,7 @@ fn C_EncryptUpdate(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        encrypted_part.write(reply, returned == OK);
+        encrypted_part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1481,7 +1501,7 @@ fn C_EncryptFinal(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        last_encrypted_part.write(reply, returned == OK);
+        last_encrypted_part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1537,7 +1557,7 @@ fn C_Decrypt(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        data.write(reply, returned == OK);
+        data.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1555,7 +1575,11 @@ fn C_DecryptUpdate(
     let session_name = args.name()?;
     let session = cx.objects.find(session_name, kinds::SESSION).unwrap_or(0) as u64;
     let encrypted_part = args.blob()?;
+    let encrypted_part_instead = args.u64()?;
     let mut part = Room::<u8>::asked(args.u64()?, ROOM)?;
+    let mut encrypted_part_zeros = vec![];
+    let encrypted_part =
+        room::instead(encrypted_part, encrypted_part_instead, &mut encrypted_part_zeros, &part)?;
     args.end_padded()?;
     // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
     let returned = unsafe {
@@ -1569,7 +1593,7 @@ fn C_DecryptUpdate(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        part.write(reply, returned == OK);
+        part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1598,7 +1622,7 @@ fn C_DecryptFinal(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        last_part.write(reply, returned == OK);
+        last_part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1651,7 +1675,7 @@ fn C_Digest(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        digest.write(reply, returned == OK);
+        digest.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1727,7 +1751,7 @@ fn C_DigestFinal(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        digest.write(reply, returned == OK);
+        digest.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1782,7 +1806,7 @@ fn C_Sign(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        signature.write(reply, returned == OK);
+        signature.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1837,7 +1861,7 @@ fn C_SignFinal(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        signature.write(reply, returned == OK);
+        signature.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -1893,7 +1917,7 @@ fn C_SignRecover(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        signature.write(reply, returned == OK);
+        signature.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -2053,7 +2077,7 @@ fn C_VerifyRecover(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        data.write(reply, returned == OK);
+        data.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -2071,7 +2095,10 @@ fn C_DigestEncryptUpdate(
     let session_name = args.name()?;
     let session = cx.objects.find(session_name, kinds::SESSION).unwrap_or(0) as u64;
     let part = args.blob()?;
+    let part_instead = args.u64()?;
     let mut encrypted_part = Room::<u8>::asked(args.u64()?, ROOM)?;
+    let mut part_zeros = vec![];
+    let part = room::instead(part, part_instead, &mut part_zeros, &encrypted_part)?;
     args.end_padded()?;
     // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
     let returned = unsafe {
@@ -2085,7 +2112,7 @@ fn C_DigestEncryptUpdate(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        encrypted_part.write(reply, returned == OK);
+        encrypted_part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -2103,7 +2130,11 @@ fn C_DecryptDigestUpdate(
     let session_name = args.name()?;
     let session = cx.objects.find(session_name, kinds::SESSION).unwrap_or(0) as u64;
     let encrypted_part = args.blob()?;
+    let encrypted_part_instead = args.u64()?;
     let mut part = Room::<u8>::asked(args.u64()?, ROOM)?;
+    let mut encrypted_part_zeros = vec![];
+    let encrypted_part =
+        room::instead(encrypted_part, encrypted_part_instead, &mut encrypted_part_zeros, &part)?;
     args.end_padded()?;
     // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
     let returned = unsafe {
@@ -2117,7 +2148,7 @@ fn C_DecryptDigestUpdate(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        part.write(reply, returned == OK);
+        part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -2135,7 +2166,10 @@ fn C_SignEncryptUpdate(
     let session_name = args.name()?;
     let session = cx.objects.find(session_name, kinds::SESSION).unwrap_or(0) as u64;
     let part = args.blob()?;
+    let part_instead = args.u64()?;
     let mut encrypted_part = Room::<u8>::asked(args.u64()?, ROOM)?;
+    let mut part_zeros = vec![];
+    let part = room::instead(part, part_instead, &mut part_zeros, &encrypted_part)?;
     args.end_padded()?;
     // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
     let returned = unsafe {
@@ -2149,7 +2183,7 @@ fn C_SignEncryptUpdate(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        encrypted_part.write(reply, returned == OK);
+        encrypted_part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -2167,7 +2201,11 @@ fn C_DecryptVerifyUpdate(
     let session_name = args.name()?;
     let session = cx.objects.find(session_name, kinds::SESSION).unwrap_or(0) as u64;
     let encrypted_part = args.blob()?;
+    let encrypted_part_instead = args.u64()?;
     let mut part = Room::<u8>::asked(args.u64()?, ROOM)?;
+    let mut encrypted_part_zeros = vec![];
+    let encrypted_part =
+        room::instead(encrypted_part, encrypted_part_instead, &mut encrypted_part_zeros, &part)?;
     args.end_padded()?;
     // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
     let returned = unsafe {
@@ -2181,7 +2219,7 @@ fn C_DecryptVerifyUpdate(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        part.write(reply, returned == OK);
+        part.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -2219,8 +2257,11 @@ fn C_GenerateKey(
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
     }
-    let parent = Name::NONE;
+    let parent =
+        if hand::is_of_token(state, native, session, key) { Name::NONE } else { session_name };
     cx.objects.insert(key_name, kinds::OBJECT, key as usize, parent);
+    reply.bool(parent.is_none());
+
     Ok(Returned::Fine)
 }
 
@@ -2263,10 +2304,22 @@ fn C_GenerateKeyPair(
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
     }
-    let parent = Name::NONE;
+    let parent = if hand::is_of_token(state, native, session, public_key) {
+        Name::NONE
+    } else {
+        session_name
+    };
     cx.objects.insert(public_key_name, kinds::OBJECT, public_key as usize, parent);
-    let parent = Name::NONE;
+    reply.bool(parent.is_none());
+
+    let parent = if hand::is_of_token(state, native, session, private_key) {
+        Name::NONE
+    } else {
+        session_name
+    };
     cx.objects.insert(private_key_name, kinds::OBJECT, private_key as usize, parent);
+    reply.bool(parent.is_none());
+
     Ok(Returned::Fine)
 }
 
@@ -2299,7 +2352,7 @@ fn C_WrapKey(
     };
     reply.u64(returned);
     if returned == OK || PARTIAL.contains(&returned) {
-        wrapped_key.write(reply, returned == OK);
+        wrapped_key.write(reply, returned == OK)?;
     }
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
@@ -2343,8 +2396,11 @@ fn C_UnwrapKey(
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
     }
-    let parent = Name::NONE;
+    let parent =
+        if hand::is_of_token(state, native, session, key) { Name::NONE } else { session_name };
     cx.objects.insert(key_name, kinds::OBJECT, key as usize, parent);
+    reply.bool(parent.is_none());
+
     Ok(Returned::Fine)
 }
 
@@ -2381,8 +2437,11 @@ fn C_DeriveKey(
     if returned != OK {
         return Ok(Returned::Failure(returned as u32));
     }
-    let parent = Name::NONE;
+    let parent =
+        if hand::is_of_token(state, native, session, key) { Name::NONE } else { session_name };
     cx.objects.insert(key_name, kinds::OBJECT, key as usize, parent);
+    reply.bool(parent.is_none());
+
     Ok(Returned::Fine)
 }
 

@@ -4,13 +4,14 @@
 
 use crate::audit;
 use crate::generated::{CK_ATTRIBUTE, CK_SESSION_INFO, Native, OK, kinds};
+use crate::module::Begun;
 use crate::slots::Slots;
+use crate::waits::Listener;
 use vfun_remoting_host::{Context, NOWHERE, Reader, Refusal, Returned, Writer};
 
 const CKR_SLOT_ID_INVALID: u64 = 3;
 const CKR_NO_EVENT: u64 = 8;
 const CKR_BUFFER_TOO_SMALL: u64 = 0x150;
-const CKF_DONT_BLOCK: u64 = 1;
 const CKA_TOKEN: u64 = 1;
 
 /// Most slots that are looked at: an HSM has some dozens of partitions.
@@ -23,6 +24,9 @@ pub struct State {
     pub slots: Slots,
     pub client: String,
     pub app: String,
+    pub listener: Listener,
+    /// None for a model.
+    pub module: Option<Begun>,
 }
 
 /// Whether this client may use a slot.
@@ -30,9 +34,9 @@ pub fn may_use_slot(state: &State, native: &Native, slot: u64) -> bool {
     state.slots.may_use(native, slot)
 }
 
-/// Whether a program may see an object that it did not make: one of the token. For the module all
-/// programs of a client are one, and it finds the objects of all their sessions.
-pub fn may_see(_: &State, native: &Native, session: u64, object: u64) -> bool {
+/// Whether an object is of the token, and not of a session. For the module all programs of a client are
+/// one, and it finds the objects of all their sessions: a program sees its own, and the token's.
+pub fn is_of_token(_: &State, native: &Native, session: u64, object: u64) -> bool {
     let mut token = 0u8;
     let mut asked = CK_ATTRIBUTE {
         type_: CKA_TOKEN,
@@ -126,29 +130,33 @@ pub fn C_GetSlotList(
     Ok(if fits { Returned::Fine } else { Returned::Failure(CKR_BUFFER_TOO_SMALL as u32) })
 }
 
-/// Whether a slot of this client had an event. It never waits: other calls of the program come
-/// after this one.
+/// Whether a slot of this client had an event. A program that wants to wait hears of it later, by an
+/// event: this call never waits, because other calls of the program come after it.
 pub fn C_WaitForSlotEvent(
     state: &mut State,
     native: &Native,
-    _: &mut Context<'_>,
-    args: Reader<'_>,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<Returned, Refusal> {
+    let waits = args.bool()?;
     args.end()?;
-    let wait = native.C_WaitForSlotEvent.ok_or(Refusal::Unsupported)?;
-    let mut slot = 0;
-    // SAFETY: the place is ours.
-    let mut returned = unsafe { wait(CKF_DONT_BLOCK, &mut slot, std::ptr::null_mut()) };
-    if returned == OK && !may_use_slot(state, native, slot) {
-        returned = CKR_NO_EVENT;
-    }
+    let (listener, slots) = (&state.listener, &state.slots);
+    let returned = match listener.ask(native, slots) {
+        Ok(Some(slot)) => {
+            reply.u64(OK);
+            reply.u64(slot);
+            return Ok(Returned::Fine);
+        }
+        Ok(None) if waits => {
+            let begun = state.module.as_ref().map(Begun::again);
+            listener.wait(native, slots, cx.events, begun).err().unwrap_or(CKR_NO_EVENT)
+        }
+        Ok(None) => CKR_NO_EVENT,
+        Err(status) => status,
+    };
     reply.u64(returned);
-    if returned != OK {
-        return Ok(Returned::Failure(returned as u32));
-    }
-    reply.u64(slot);
-    Ok(Returned::Fine)
+    Ok(Returned::Failure(returned as u32))
 }
 
 /// Closes the sessions of this connection with a slot, and names them.
@@ -179,6 +187,6 @@ pub fn C_CloseAllSessions(
         cx.objects.remove(name);
         reply.name(name);
     }
-    cx.objects.remove_with_last(kinds::SESSION, kinds::OBJECT);
+    reply.bool(cx.objects.remove_with_last(kinds::SESSION, kinds::OBJECT));
     Ok(Returned::Fine)
 }

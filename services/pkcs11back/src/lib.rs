@@ -14,26 +14,31 @@ mod logins;
 pub mod model;
 mod module;
 mod slots;
+mod waits;
 
 pub use generated::Native;
 pub use slots::Slots;
 
 use vfun_remoting_host::{Backend, Context, Kind, Reader, Refusal, Remoted, Returned, Writer};
 use vfun_sdk::{Config, DriverError};
+use waits::Listener;
 
 /// One program's connection.
 pub struct Pkcs11 {
     native: Native,
     state: hand::State,
-    /// None for a model.
-    _module: Option<module::Begun>,
 }
 
 impl Pkcs11 {
     /// Over these functions of a module that was begun, or of a model.
     pub fn over(native: Native, slots: Slots) -> Pkcs11 {
-        let state = hand::State { slots, client: String::new(), app: String::new() };
-        Pkcs11 { native, state, _module: None }
+        Pkcs11::of(native, slots, &Config::default(), None)
+    }
+
+    fn of(native: Native, slots: Slots, of: &Config, module: Option<module::Begun>) -> Pkcs11 {
+        let (client, app) = (of.client.clone(), of.app.clone());
+        let state = hand::State { slots, client, app, listener: Listener::new(), module };
+        Pkcs11 { native, state }
     }
 }
 
@@ -43,9 +48,7 @@ impl Backend for Pkcs11 {
     fn open(config: &Config) -> Result<Self, DriverError> {
         let path = config.setting("module", module::DEFAULT.to_owned())?;
         let (native, begun) = module::begin(&path)?;
-        let slots = Slots::of(config);
-        let state = hand::State { slots, client: config.client.clone(), app: config.app.clone() };
-        Ok(Pkcs11 { native, state, _module: Some(begun) })
+        Ok(Pkcs11::of(native, Slots::of(config), config, Some(begun)))
     }
 
     fn dispatch(

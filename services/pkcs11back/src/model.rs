@@ -36,6 +36,8 @@ struct All {
     found: usize,
     /// Calls with a session that lives.
     deep: u64,
+    /// Slots with events that nobody has asked for.
+    plugged: Vec<u64>,
 }
 
 static ALL: Mutex<Option<All>> = Mutex::new(None);
@@ -48,6 +50,11 @@ fn with<T>(look: impl FnOnce(&mut All) -> T) -> T {
 /// How many sessions live: none may be left when their connections have ended.
 pub fn sessions() -> usize {
     with(|all| all.sessions.len())
+}
+
+/// Somebody plugs a token in.
+pub fn plug(slot: u64) {
+    with(|all| all.plugged.push(slot));
 }
 
 /// How many calls had a session that lives.
@@ -134,7 +141,7 @@ unsafe fn look_at(mechanism: *const CK_MECHANISM) {
             0x1082 => assert_eq!(it.ulParameterLen, 16, "a block"),
             0x1085 | 0x43 | 0x40..=0x47 | 0xD | 0xE | 0x21 => {}
             0x362..=0x364 | 0x1100..=0x1105 => {}
-            0x122..=0x13F | 0x220..=0x272 | 0x1080..=0x108A | 0x2104..=0x210A => {}
+            0x122..=0x13F | 0x220..=0x272 | 0x1080..=0x108B | 0x2104..=0x210A => {}
             other => panic!("mechanism {other:#x} has no parameter"),
         }
     }
@@ -200,9 +207,12 @@ unsafe extern "C" fn token_info(id: u64, to: *mut CK_TOKEN_INFO) -> u64 {
     to.label[0] = b'0'.wrapping_add(id as u8);
     status(slot(id))
 }
-unsafe extern "C" fn wait(flags: u64, _: *mut u64, _: *mut c_void) -> u64 {
+unsafe extern "C" fn wait(flags: u64, to: *mut u64, _: *mut c_void) -> u64 {
     assert_eq!(flags, 1, "the dispatcher must not wait");
-    NO_EVENT
+    let Some(slot) = with(|all| all.plugged.pop()) else { return NO_EVENT };
+    // SAFETY: the dispatcher's place.
+    unsafe { *to = slot };
+    OK
 }
 unsafe extern "C" fn mechanism_list(id: u64, to: *mut u64, count: *mut u64) -> u64 {
     // SAFETY: the dispatcher's places, as those of slots.

@@ -93,6 +93,16 @@ fn initialize(native: &Native, path: &str) -> Result<(), DriverError> {
     }
 }
 
+impl Begun {
+    /// Another one, for who uses the module beside a connection.
+    pub fn again(&self) -> Begun {
+        if let Some(module) = &mut *module() {
+            module.users += 1;
+        }
+        Begun(())
+    }
+}
+
 impl Drop for Begun {
     fn drop(&mut self) {
         let mut module = module();
@@ -101,7 +111,7 @@ impl Drop for Begun {
         if module.users == 0
             && let Some(finalize) = module.native.C_Finalize
         {
-            // SAFETY: nobody calls the module now: its connections have ended.
+            // SAFETY: nobody calls the module now: all who did held one of these.
             unsafe { finalize(std::ptr::null_mut()) };
         }
     }

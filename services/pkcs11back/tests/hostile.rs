@@ -2,36 +2,35 @@
 //! and each pointer; and calls that a guest's library never makes.
 
 use vfun_pkcs11back::{Pkcs11, Slots, model};
-use vfun_remoting::{AnswerHead, HEAD_BYTES, NOWHERE, Reader, Refusal, Writer, numbers};
+use vfun_remoting::{AnswerHead, HEAD_BYTES, NOWHERE, Reader, Records, Refusal, Writer, numbers};
 use vfun_remoting_host::Name;
-use vfun_remoting_host::fuzz::Fuzzer;
+use vfun_remoting_host::fuzz::{Dice, Fuzzer, Tally};
 use vfun_remoting_host::trial::{Heard, Trial};
+
+mod shapes;
 
 /// Numbers of calls (tools/apigen/apis/pkcs11/numbers.toml).
 mod calls {
     pub const GET_SLOT_LIST: u16 = 20;
     pub const GET_SLOT_INFO: u16 = 21;
+    pub const WAIT: u16 = 23;
     pub const OPEN_SESSION: u16 = 29;
     pub const CLOSE_SESSION: u16 = 30;
     pub const CLOSE_ALL: u16 = 31;
-    pub const LOGIN: u16 = 35;
     pub const CREATE: u16 = 37;
     pub const GET_ATTRIBUTE: u16 = 41;
     pub const FIND_INIT: u16 = 43;
     pub const FIND: u16 = 44;
     pub const ENCRYPT_INIT: u16 = 46;
-    pub const LAST: u16 = 83;
 }
 
 /// Calls of each run; `VFUN_FUZZ_CALLS` says another number.
 const CALLS: u64 = 20_000;
 const CELL: usize = 69632;
 const OK: u64 = 0;
-/// Random calls before the first sessions and objects are made again.
-const ROUND: u64 = 50;
-/// How many of each.
-const LIVE: usize = 8;
-
+/// Truth values in answers: an object is of the token; a session was the last one.
+const NO: u64 = 0;
+const YES: u64 = 1;
 /// Tests of one model at a time: it counts sessions.
 static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
@@ -54,71 +53,17 @@ fn padded(words: &[u64]) -> Vec<u64> {
     all
 }
 
-/// Shows one right call of each kind of function.
-fn teach(fuzzer: &mut Fuzzer, s: u64, o: u64) {
-    let new = name(20);
-    let mut teach = |calls: &[u16], words: &[u64]| {
-        calls.iter().for_each(|call| fuzzer.teach(*call, words));
-    };
-    let secret = padded;
-    teach(&[calls::OPEN_SESSION], &[1, 4, s]);
-    teach(&[calls::LOGIN], &secret(&[s, 1, 4, 0x3433_3231]));
-    teach(&[calls::CREATE], &secret(&[s, 1, 0, 8, 3, o]));
-    teach(&[calls::GET_ATTRIBUTE], &secret(&[s, o, 2, 0, 64, 3, NOWHERE]));
-    teach(&[calls::FIND_INIT], &[s, NOWHERE]);
-    teach(&[calls::FIND], &[s, 2, name(22), name(23)]);
-    teach(&[calls::ENCRYPT_INIT], &[s, 0x1087, 48, 4, 7, 96, NOWHERE, 128, o]);
-    // Those of a session alone, those with an object.
-    teach(&[32, 36, 45], &[s]);
-    teach(&[40, 57], &[s, o]);
-    teach(&[42], &secret(&[s, o, 1, 0, 8, 3]));
-    teach(&[38], &secret(&[s, o, NOWHERE, new]));
-    // What begins, what turns bytes into others, what takes and what gives bytes.
-    teach(&[50, 59, 63, 65, 69], &[s, 0x1082, 16, 1, 2, o]);
-    teach(&[54], &[s, 0x250, NOWHERE]);
-    teach(&[47, 48, 51, 52, 55, 60, 64, 70, 71, 72, 73, 74], &secret(&[s, 8, 7, 64]));
-    teach(&[27, 56, 61, 67, 80], &secret(&[s, 8, 7]));
-    teach(&[68], &[s, 8, 7]);
-    teach(&[28, 66], &secret(&[s, 8, 7, 8, 7]));
-    teach(&[33, 49, 53], &secret(&[s, 64]));
-    teach(&[58, 62], &[s, 64]);
-    teach(&[34], &secret(&[s, 8, 7, o, o]));
-    teach(&[81], &secret(&[s, 16]));
-    // Keys.
-    teach(&[75], &[s, 0x1080, NOWHERE, NOWHERE, new]);
-    teach(&[76], &[s, 0, NOWHERE, NOWHERE, 1, 0, 8, 3, new, name(21)]);
-    teach(&[77], &secret(&[s, 0x2109, NOWHERE, o, o, 64]));
-    teach(&[78], &secret(&[s, 0x2109, NOWHERE, o, 8, 7, NOWHERE, new]));
-    teach(&[79], &secret(&[s, 0x1050, 40, 1, NOWHERE, 8, 7, o, NOWHERE, new]));
-}
-
-fn run(seed: u64, calls: u64) {
+fn run(seed: u64, calls: u64) -> Tally {
     let mut trial = trial(Slots::All);
-    // All of them, those that begin often, few that end all, and some of the core.
-    let open = calls::OPEN_SESSION;
-    let often = [open, calls::CREATE, open, calls::FIND, open, calls::GET_ATTRIBUTE];
-    let all = (16..=calls::LAST + 2).chain(often.into_iter().cycle().take(72));
-    let numbers: Vec<u16> = all.chain([numbers::END, numbers::EVENTS, 14]).collect();
-    let (session, object) = (name(0), name(1));
-    // The first session and the first object are met often.
-    let names = [session, session, session, object, object];
-    let likes = [NOWHERE, 1, 9, 0x1087, 0x1082, 0x1050, 48, 40];
-    let mut fuzzer = Fuzzer::new(seed, &numbers, &[&names[..], &likes].concat());
-    teach(&mut fuzzer, session, object);
-    let (before, mut made) = (model::deep_calls(), 0);
-    for _ in 0..calls / ROUND {
-        // Whatever was closed meanwhile is there again.
-        for place in 0..LIVE {
-            let _ = trial.make(calls::OPEN_SESSION, words(&[1, 4, name(place)]));
-            let create = padded(&[name(place), 0, name(LIVE + place)]);
-            let _ = trial.make(calls::CREATE, words(&create));
-        }
-        made += fuzzer.run(&mut trial, ROUND).made;
-    }
+    let mut fuzzer = Fuzzer::new(Dice::new(seed), shapes::API, &[]);
+    let before = model::deep_calls();
+    let tally = fuzzer.run(&mut trial, calls);
     let deep = model::deep_calls() - before;
     drop(trial);
-    assert!(deep * 10 > calls, "of {calls} calls {made} were made, {deep} with a session");
-    eprintln!("seed {seed}: of {calls} calls {made} were made, {deep} with a session");
+    let reached = tally.reached();
+    assert!(deep * 10 > calls, "of {calls} calls {reached} were made, {deep} with a session");
+    eprintln!("seed {seed}: of {calls} calls {reached} were made, {deep} with a session");
+    tally
 }
 
 #[test]
@@ -126,9 +71,11 @@ fn no_call_of_a_guest_reaches_a_handle_or_a_pointer_that_is_not_there() {
     let _one = one();
     let calls = std::env::var("VFUN_FUZZ_CALLS").ok().and_then(|n| n.parse().ok());
     let seeds = 8;
+    let mut tally = Tally::default();
     for seed in 1..=seeds {
-        run(seed, calls.unwrap_or(CALLS) / seeds);
+        tally = tally.and(run(seed, calls.unwrap_or(CALLS) / seeds));
     }
+    assert_eq!(tally.never_made(&shapes::API), [""; 0], "{tally:?}");
     assert_eq!(model::sessions(), 0, "what a guest left behind is closed with its connection");
 }
 
@@ -186,7 +133,7 @@ fn a_template_in_a_template_never_reaches_the_module() {
     for (tag, expected) in [
         (0x4000_0211, Err(Refusal::Argument)),
         (0x8000_0001, Err(Refusal::Argument)),
-        (0x4000_0600, Ok((OK, vec![]))),
+        (0x4000_0600, Ok((OK, vec![NO]))),
     ] {
         let create = padded(&[name(0), 1, tag, 8, 0x7FFF_0000_0000, name(1)]);
         assert_eq!(made(&mut trial, calls::CREATE, words(&create)), expected, "{tag:#x}");
@@ -293,14 +240,14 @@ fn a_program_closes_its_own_sessions_only() {
     open(&mut others, 0);
     assert_eq!(model::sessions(), 3);
     // The model says that each session is with slot 1.
-    assert_eq!(made(&mut mine, calls::CLOSE_ALL, words(&[2])), Ok((OK, vec![0])));
+    assert_eq!(made(&mut mine, calls::CLOSE_ALL, words(&[2])), Ok((OK, vec![0, NO])));
     let closed = made(&mut mine, calls::CLOSE_ALL, words(&[1]));
-    assert_eq!(closed, Ok((OK, vec![2, name(0), name(1)])));
+    assert_eq!(closed, Ok((OK, vec![2, name(0), name(1), YES])), "the last ones");
     assert_eq!(model::sessions(), 1);
     const NO_SESSION: u64 = 0xB3;
     let close = |trial: &mut Trial<Pkcs11>| made(trial, calls::CLOSE_SESSION, words(&[name(0)]));
     assert_eq!(close(&mut mine), Ok((NO_SESSION, vec![])), "another's session of this name");
-    assert_eq!(close(&mut others), Ok((OK, vec![])));
+    assert_eq!(close(&mut others), Ok((OK, vec![YES])), "its last one");
     open(&mut mine, 0);
     let Heard::Answer(_) = mine.make(numbers::END, |_| ()) else { panic!("answered") };
     assert_eq!(model::sessions(), 0, "the end of a program");
@@ -313,4 +260,49 @@ fn a_connection_has_so_many_sessions() {
     (0..1024).for_each(|place| open(&mut trial, place));
     let more = made(&mut trial, calls::OPEN_SESSION, words(&[1, 4, name(2000)]));
     assert_eq!(more, Err(Refusal::Limit));
+}
+
+/// The slots of events that a program was told of, by its open calls.
+fn told(trial: &mut Trial<Pkcs11>) -> Vec<u64> {
+    let answers = trial.events();
+    let bodies = answers.iter().map(|answer| &answer.as_ref().expect("events")[HEAD_BYTES..]);
+    let slot = |record: Result<vfun_remoting::Record<'_>, Refusal>| {
+        let record = record.expect("well formed");
+        let mut body = Reader::new(record.body);
+        assert_eq!((record.call, body.u64()), (calls::WAIT, Ok(OK)));
+        body.u64().expect("a slot")
+    };
+    bodies.flat_map(|body| Records::new(body).map(slot).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn each_program_is_told_of_a_slot_s_event_and_no_thread_of_a_connection_waits() {
+    let _one = one();
+    let slots = || Slots::Named(vec!["2".into(), "3".into()]);
+    let (mut mine, mut others) = (trial(slots()), trial(slots()));
+    const NO_EVENT: u64 = 8;
+    let ask = |trial: &mut Trial<Pkcs11>, waits: u64| {
+        made(trial, calls::WAIT, words(&[waits])).expect("made")
+    };
+    assert_eq!(mine.make(numbers::EVENTS, |_| ()), Heard::Open);
+    assert_eq!((ask(&mut mine, 1), ask(&mut others, 0)), ((NO_EVENT, vec![]), (NO_EVENT, vec![])));
+    model::plug(1);
+    model::plug(2);
+    let began = std::time::Instant::now();
+    let heard = loop {
+        let heard = told(&mut mine);
+        if !heard.is_empty() {
+            break heard;
+        }
+        assert!(began.elapsed().as_secs() < 60, "nobody asks the module");
+        std::thread::yield_now();
+    };
+    assert_eq!(heard, [2], "and not the slot that is not the client's");
+    assert_eq!(ask(&mut mine, 0), (NO_EVENT, vec![]), "told once");
+    assert_eq!(ask(&mut others, 0), (OK, vec![2]), "another program's is its own");
+    assert_eq!(ask(&mut others, 0), (NO_EVENT, vec![]));
+    // One that happened before is answered at once, also where the program would wait.
+    model::plug(3);
+    assert_eq!(ask(&mut others, 1), (OK, vec![3]));
+    assert_eq!(made(&mut mine, calls::WAIT, words(&[2])), Err(Refusal::Malformed));
 }

@@ -1,10 +1,11 @@
 //! Buffers of the window that a connection lent to its back end for longer than a call.
 
+use crate::budget::LentShare;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfun_remoting::limits::ATTACHED_MAX;
 use vfun_remoting::{Refusal, Writer};
-use vfun_sdk::Answerer;
+use vfun_sdk::{Answerer, DriverError};
 
 /// Where a buffer lies in the service. The guest writes there at any moment: read each byte
 /// once, check the copy, use the copy. It stays where it is until it is detached.
@@ -33,6 +34,7 @@ struct Lent {
     /// Each [`Held`] has it as well.
     uses: Arc<()>,
     call: Option<Answerer>,
+    _share: LentShare,
 }
 
 /// The buffers of one connection, by the handles that the guest knows them by. An open call
@@ -43,21 +45,33 @@ pub struct Attached {
 }
 
 impl Attached {
+    /// A refusal answers the open call, in words.
     pub(crate) fn insert(
         &mut self,
         handle: u64,
         memory: Memory,
         call: impl Into<Option<Answerer>>,
     ) -> Result<(), Refusal> {
+        let call = call.into();
+        match self.check(handle).and_then(|()| LentShare::take(memory.len)) {
+            Ok(_share) => {
+                let lent = Lent { memory, uses: Arc::default(), call, _share };
+                self.buffers.insert(handle, lent);
+                Ok(())
+            }
+            Err(refusal) => {
+                let why = DriverError::new(refusal.number().into(), refusal.words());
+                let _ = call.map(|call| call.fail(&why)); // cancelled: nobody waits any more
+                Err(refusal)
+            }
+        }
+    }
+
+    fn check(&self, handle: u64) -> Result<(), Refusal> {
         if self.buffers.contains_key(&handle) {
             return Err(Refusal::Argument);
         }
-        if self.buffers.len() == ATTACHED_MAX {
-            return Err(Refusal::Limit);
-        }
-        let lent = Lent { memory, uses: Arc::default(), call: call.into() };
-        self.buffers.insert(handle, lent);
-        Ok(())
+        if self.buffers.len() == ATTACHED_MAX { Err(Refusal::Limit) } else { Ok(()) }
     }
 
     /// Whether the guest has lent this buffer.

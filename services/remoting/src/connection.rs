@@ -28,6 +28,12 @@ impl<B: Backend> Connection<B> {
         }
     }
 
+    /// Names of the objects of a kind.
+    #[cfg(feature = "trial")]
+    pub fn names(&self, kind: crate::Kind) -> Vec<vfun_remoting::Name> {
+        self.objects.of_kind(kind).map(|(name, _)| name).collect()
+    }
+
     /// Frees all objects, children before their parents. Whether the library ended each that
     /// this connection ever had to end so: one that it did not is no reason to keep the others.
     fn free_all(&mut self) -> bool {

@@ -10,6 +10,7 @@
 
 mod attached;
 mod backend;
+mod budget;
 mod connection;
 mod events;
 #[cfg(feature = "trial")]

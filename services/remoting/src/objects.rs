@@ -1,5 +1,6 @@
 //! Which objects a connection has.
 
+use crate::budget::Share;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use vfun_remoting::limits::OBJECTS_MAX;
@@ -33,6 +34,8 @@ pub struct Objects {
     /// These kinds, one bit each; those from 64 on always count as found.
     findable: u64,
     live: usize,
+    /// As they count for the client.
+    share: Share,
 }
 
 /// Of a kind and what the host's library calls an object. The guest chooses neither, so that it can
@@ -87,6 +90,7 @@ impl Objects {
     /// Whether a name that the guest proposes can be a new object's. Asked before the library
     /// makes the object, so that none is made that cannot be kept.
     pub fn check_free(&self, proposed: Name) -> Result<(), Refusal> {
+        Share::check()?;
         let (place, _) = proposed.place().ok_or(Refusal::Object)?;
         match self.places.get(place) {
             Some(Some(_)) => Err(Refusal::Object),
@@ -103,6 +107,11 @@ impl Objects {
         Err(Refusal::Limit)
     }
 
+    /// Refused if all programs of the client together have so many of a kind.
+    pub fn check_client_most(&self, kind: Kind, most: usize) -> Result<(), Refusal> {
+        Share::check_kind(kind, most)
+    }
+
     /// Names of a kind, with what the library calls them.
     pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (Name, Native)> {
         self.places.iter().enumerate().filter_map(move |(place, object)| {
@@ -111,12 +120,14 @@ impl Objects {
         })
     }
 
-    /// Forgets the objects of kind `with` when there are none of `kind` any more.
-    pub fn remove_with_last(&mut self, kind: Kind, with: Kind) {
-        if self.of_kind(kind).next().is_none() {
+    /// Forgets the objects of kind `with` when there are none of `kind` any more; whether.
+    pub fn remove_with_last(&mut self, kind: Kind, with: Kind) -> bool {
+        let was_last = self.of_kind(kind).next().is_none();
+        if was_last {
             let all: Vec<_> = self.of_kind(with).map(|(name, _)| name).collect();
             all.into_iter().for_each(|name| self.remove(name));
         }
+        was_last
     }
 
     /// Whether the names that one call proposes for several objects have places of their own.
@@ -143,6 +154,7 @@ impl Objects {
         debug_assert!(self.places[place].is_none(), "checked to be free");
         self.places[place] = Some(object);
         self.live += 1;
+        self.share.add(object.kind);
         if self.is_findable(object.kind) {
             self.names.insert((object.kind, object.native), name);
         }
@@ -219,6 +231,7 @@ impl Objects {
         let Some((place, _)) = name.place() else { return };
         let Some(object) = self.places.get_mut(place).and_then(Option::take) else { return };
         self.live -= 1;
+        self.share.remove(object.kind);
         let key = (object.kind, object.native);
         if self.is_findable(object.kind) && self.names.get(&key) == Some(&name) {
             self.names.remove(&key);

@@ -100,6 +100,12 @@ impl<B: Backend> Remoted<B> {
         self.connection.attached.insert(handle, memory, None).expect("a handle that is not lent");
     }
 
+    /// Names of the objects of a kind.
+    #[cfg(feature = "trial")]
+    pub(crate) fn names(&self, kind: crate::Kind) -> Vec<vfun_remoting::Name> {
+        self.connection.names(kind)
+    }
+
     /// The one copy: what is checked below cannot change any more.
     fn copy(&mut self, args: &Args<'_>) -> Result<(), DriverError> {
         if args.len() > self.most_bytes {
@@ -215,7 +221,7 @@ impl<B: Backend> Remoted<B> {
         };
         let buffer = out.buffer(handle)?;
         let memory = Memory { start: buffer.as_mut_ptr(), len: buffer.len() };
-        // A refusal drops the handle, which answers the call with an error.
+        // A refusal answers the call with an error.
         let _ = self.connection.attached.insert(handle, memory, out.on_event()?);
         Ok(Then::Open)
     }

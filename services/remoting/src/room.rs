@@ -1,7 +1,7 @@
 //! Memory of a call: where the guest's bytes lie, and room for what a library answers. The room is
 //! zeros before, so that nothing of the service's can be in it, and is wiped after.
 
-use vfun_remoting::limits::{PLACES_BYTES, STRUCTS_MAX};
+use vfun_remoting::limits::{LONG_BYTES, PLACES_BYTES, STRUCTS_MAX};
 use vfun_remoting::{NOWHERE, Reader, Refusal, Wiped, Writer, wipe};
 
 /// Where bytes of the call begin; null if the program gave a null pointer.
@@ -20,6 +20,25 @@ pub fn exactly(bytes: Option<&[u8]>, len: usize) -> Result<Option<&[u8]>, Refusa
         Some(bytes) if bytes.len() != len => Err(Refusal::Argument),
         bytes => Ok(bytes),
     }
+}
+
+/// What stands in for the bytes of a long call of which only the answer's length is asked: zeros,
+/// as many. `room` is where the answer would go.
+pub fn instead<'a>(
+    sent: Option<&'a [u8]>,
+    long: u64,
+    zeros: &'a mut Vec<u8>,
+    room: &Room<u8>,
+) -> Result<Option<&'a [u8]>, Refusal> {
+    if long == 0 {
+        return Ok(sent);
+    }
+    if room.items.is_some() {
+        return Err(Refusal::Argument); // they are not the program's bytes
+    }
+    let long = usize::try_from(long).ok().filter(|long| *long <= LONG_BYTES);
+    *zeros = vec![0; long.ok_or(Refusal::Limit)?];
+    Ok(Some(zeros))
 }
 
 /// Reads structs, or a null pointer.
@@ -118,15 +137,22 @@ words!(u16 u32 u64 i16 i32 i64 f32 f64);
 pub struct Room<T: Item> {
     items: Option<Vec<T>>,
     length: u64,
+    /// No more fit an answer.
+    most: u64,
 }
 
 impl<T: Item> Room<T> {
-    /// As much as the guest asks for, at most `most`; [`NOWHERE`]: it asks for the length alone.
+    /// As much as the guest asks for, of which `most` fit an answer; [`NOWHERE`]: it asks for the length
+    /// alone. A guest may ask for more than fit, to end what its program has begun: up to
+    /// [`LONG_BYTES`].
     pub fn asked(asked: u64, most: u64) -> Result<Room<T>, Refusal> {
         if asked == NOWHERE {
-            return Ok(Room { items: None, length: 0 });
+            return Ok(Room { items: None, length: 0, most });
         }
-        Room::exactly(asked, most)
+        let long = (LONG_BYTES / size_of::<T>()) as u64;
+        let mut room = Room::exactly(asked, long.max(most))?;
+        room.most = most;
+        Ok(room)
     }
 
     /// So much.
@@ -134,7 +160,7 @@ impl<T: Item> Room<T> {
         if count > most {
             return Err(Refusal::Limit);
         }
-        Ok(Room { items: Some(vec![T::default(); count as usize]), length: count })
+        Ok(Room { items: Some(vec![T::default(); count as usize]), length: count, most })
     }
 
     /// Where the library writes.
@@ -158,16 +184,21 @@ impl<T: Item> Room<T> {
     }
 
     /// Writes the length, and the items if the call did what was asked. A library that says more
-    /// than there was room for has written what there was room for.
-    pub fn write(&self, reply: &mut Writer<'_>, whole: bool) {
+    /// than there was room for has written what there was room for. More than fit an answer are
+    /// refused: the call was made all the same.
+    pub fn write(&self, reply: &mut Writer<'_>, whole: bool) -> Result<(), Refusal> {
         match &self.items {
             Some(items) if whole => {
                 let count = usize::try_from(self.length).unwrap_or(usize::MAX).min(items.len());
+                if count as u64 > self.most {
+                    return Err(Refusal::Limit);
+                }
                 reply.length(count);
                 T::write(&items[..count], reply);
             }
             _ => reply.u64(self.length),
         }
+        Ok(())
     }
 }
 
@@ -277,11 +308,12 @@ mod tests {
         *room.all_mut() = [1, 2, 3, 4];
         room.length = 1000;
         assert_eq!(
-            written(|w| room.write(w, true)),
+            written(|w| room.write(w, true).unwrap()),
             [4, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0]
         );
-        assert_eq!(written(|w| room.write(w, false)).len(), 8, "the length alone");
-        assert_eq!(Room::<u8>::asked(65, 64).err(), Some(Refusal::Limit));
+        assert_eq!(written(|w| room.write(w, false).unwrap()).len(), 8, "the length alone");
+        assert_eq!(Room::<u8>::asked(LONG_BYTES as u64 + 1, 64).err(), Some(Refusal::Limit));
+        assert_eq!(Room::<u8>::exactly(65, 64).err(), Some(Refusal::Limit));
         let mut places = Places::default();
         places.ask(3).unwrap();
         places.ask(NOWHERE).unwrap();
@@ -292,6 +324,23 @@ mod tests {
         assert_eq!(written(|w| places.write(w, 0, 3)).len(), 16);
         assert_eq!(written(|w| places.write(w, 0, 4)).len(), 8, "it did not fit");
         assert_eq!(written(|w| places.write(w, 1, 3)).len(), 8, "nobody asked");
+    }
+
+    #[test]
+    fn what_fits_no_answer_is_dropped_and_zeros_are_no_program_s_bytes() {
+        let mut room = Room::<u8>::asked(65, 64).unwrap();
+        room.length = 64;
+        assert_eq!(written(|w| room.write(w, true).unwrap()).len(), 8 + 64);
+        room.length = 65;
+        let mut answer = vec![];
+        assert_eq!(room.write(&mut Writer::append(&mut answer), true), Err(Refusal::Limit));
+        assert!(answer.is_empty());
+        let (mut zeros, alone) = (vec![], Room::<u8>::asked(NOWHERE, 64).unwrap());
+        assert_eq!(instead(Some(&[1]), 0, &mut zeros, &room), Ok(Some(&[1][..])));
+        assert_eq!(instead(Some(&[1]), 3, &mut zeros, &room), Err(Refusal::Argument));
+        assert_eq!(instead(Some(&[1]), 3, &mut zeros, &alone), Ok(Some(&[0; 3][..])));
+        let long = LONG_BYTES as u64 + 1;
+        assert_eq!(instead(None, long, &mut zeros, &alone), Err(Refusal::Limit));
     }
 
     impl Room<u8> {

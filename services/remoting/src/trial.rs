@@ -3,8 +3,9 @@
 
 use crate::attached::Memory;
 use crate::backend::Backend;
+use crate::objects::Kind;
 use crate::remoted::Remoted;
-use vfun_remoting::{AnswerHead, CallHead, HEAD_BYTES, Reader, Writer, numbers};
+use vfun_remoting::{AnswerHead, CallHead, HEAD_BYTES, Name, Reader, Writer, numbers};
 use vfun_sdk::{Args, Driver, DriverError, HeldCall, OpenCalls, Out};
 
 /// What becomes of a call.
@@ -83,6 +84,11 @@ impl<B: Backend> Trial<B> {
     /// Lends memory to the back end, as a guest does by an open call.
     pub fn lend(&mut self, handle: u64, memory: Memory) {
         self.remoted.lend(handle, memory);
+    }
+
+    /// Names of the objects of a kind that the connection has.
+    pub fn names(&self, kind: Kind) -> Vec<Name> {
+        self.remoted.names(kind)
     }
 
     /// Whether this memory is lent, and not taken back.

@@ -20,13 +20,44 @@ pub fn can_be_tried() -> bool {
     missing.is_empty()
 }
 
-/// A manager that offers PKCS#11 over SoftHSM, and the program.
+/// The module that does the work.
+enum Module {
+    SoftHsm,
+    Source(&'static str),
+}
+
+impl Module {
+    fn path(self, dir: &Path) -> PathBuf {
+        match self {
+            Module::SoftHsm => std::fs::canonicalize(SOFTHSM).expect("looked"),
+            Module::Source(source) => {
+                let path = dir.join("module.so");
+                compile(source, &path, &["-shared", "-fPIC"]);
+                path
+            }
+        }
+    }
+}
+
+fn compile(source: &str, to: &Path, with: &[&str]) {
+    let compiled = Command::new("cc")
+        .args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-D_DEFAULT_SOURCE"])
+        .args(["-I/usr/include/p11-kit-1", "-o"])
+        .arg(to)
+        .args(with)
+        .arg(repo().join(source))
+        .args(["-ldl", "-lpthread"])
+        .status();
+    assert!(compiled.expect("cc runs").success(), "{source} does not compile");
+}
+
+/// A manager that offers PKCS#11 over a module, SoftHSM or another, and the program.
 pub struct Tokens {
     pub stand: Stand,
     program: PathBuf,
     native: PathBuf,
     conf: PathBuf,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Tokens {
@@ -35,6 +66,18 @@ impl Tokens {
     /// # Panics
     /// If the program does not compile, or the function is refused.
     pub fn offer(settings: &str) -> Tokens {
+        Tokens::of(Module::SoftHsm, settings)
+    }
+
+    /// Over a module that is compiled of this file, which has events of slots.
+    ///
+    /// # Panics
+    /// As [`Tokens::offer`].
+    pub fn with_events() -> Tokens {
+        Tokens::of(Module::Source("tests/local/tests/apis/plugged.c"), "")
+    }
+
+    fn of(module: Module, settings: &str) -> Tokens {
         let dir = tempfile::Builder::new().prefix("vfun-p11-").tempdir_in("/dev/shm").unwrap();
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
         let native = dir.path().join("native");
@@ -51,24 +94,19 @@ impl Tokens {
         let keys = ["writes", "reads", "makes_code", "[environment]", "SOFTHSM2_CONF"];
         let own = |line: &&str| !keys.iter().any(|key| line.starts_with(key));
         let head: String = head.lines().filter(own).flat_map(|line| [line, "\n"]).collect();
-        let module = std::fs::canonicalize(SOFTHSM).expect("looked");
+        let module = module.path(dir.path());
+        let reads = [&conf, &module].map(|path| format!("{:?}", path.display().to_string()));
         let manifest = format!(
-            "{head}makes_code = true\nreads = [\"{0}\"]\nwrites = [\"{{writes}}/tokens/{{client}}\"]\n\
+            "{head}makes_code = true\nreads = [{2}]\nwrites = [\"{{writes}}/tokens/{{client}}\"]\n\
              [environment]\nSOFTHSM2_CONF = \"{0}\"\n[settings]\nmodule = \"{1}\"\n{settings}",
             conf.display(),
-            module.display()
+            module.display(),
+            reads.join(", ")
         );
         stand.ask(&Ask::AddFunction { manifest, file: "function.toml".into() });
         let program = dir.path().join("program");
-        let compiled = Command::new("cc")
-            .args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-D_DEFAULT_SOURCE"])
-            .args(["-I/usr/include/p11-kit-1", "-o"])
-            .arg(&program)
-            .arg(repo().join("tests/local/tests/apis/pkcs11.c"))
-            .args(["-ldl", "-lpthread"])
-            .status();
-        assert!(compiled.expect("cc runs").success(), "pkcs11.c does not compile");
-        Tokens { stand, program, native, conf, _dir: dir }
+        compile("tests/local/tests/apis/pkcs11.c", &program, &[]);
+        Tokens { stand, program, native, conf, dir }
     }
 
     /// The program with SoftHSM itself.
@@ -84,6 +122,11 @@ impl Tokens {
         command.arg(programs().join("libvfun_pkcs11.so"));
         command.env("VFUN_ENDPOINT", crate::gdma::endpoint(&self.stand));
         command
+    }
+
+    /// The folder of the client's tokens, where its service writes.
+    pub fn folder(&self) -> PathBuf {
+        self.dir.path().join("writes/tokens/host")
     }
 
     /// The log of the client's service.

@@ -189,6 +189,42 @@ fn a_pkcs11_program_hears_that_its_service_died() {
 }
 
 #[test]
+fn a_thread_that_waits_for_a_slot_sleeps_until_the_host_tells_it() {
+    if !can_be_tried() {
+        return;
+    }
+    let tokens = Tokens::with_events();
+    let mut command = tokens.remoted();
+    command.arg("waits").stdout(Stdio::piped());
+    let mut child = command.spawn().expect("it runs");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut said = String::new();
+    while !said.ends_with("ready\n") {
+        assert_ne!(out.read_line(&mut said).expect("text"), 0, "it ended early: {said}");
+    }
+    // One channel of calls, and one of events in which the open call stays.
+    let stand = &tokens.stand;
+    stand.until("it waits", |stand| stand.grants().iter().any(|grant| grant.in_flight == 1));
+    let calls = || stand.grants().iter().map(|grant| grant.counters.calls).sum::<u64>();
+    stand.until("it has asked", |_| calls() >= 5);
+    let before = calls();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert_eq!(calls(), before, "it asks again and again");
+    std::fs::write(tokens.folder().join("plugged"), "").expect("the manager made the folder");
+    out.read_to_string(&mut said).expect("text");
+    assert!(child.wait().expect("its child").success(), "{said}");
+    let after = said.split_once("ready\n").expect("just seen").1;
+    let expected = [
+        "f->C_WaitForSlotEvent(0, &event, NULL) = 0x0",
+        "slot: 5 0",
+        "f->C_WaitForSlotEvent(CKF_DONT_BLOCK, &event, NULL) = 0x8",
+        "f->C_Finalize(NULL) = 0x0",
+        "the thread that waited: 0x190",
+    ];
+    assert_eq!(after.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn a_client_sees_the_tokens_that_the_host_names() {
     if !can_be_tried() {
         return;

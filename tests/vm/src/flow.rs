@@ -86,12 +86,22 @@ impl Flow {
                 let mut next = || words.next().expect("two numbers");
                 let (lost, ms): (u64, u64) = (next(), next());
                 let sent = (to - from) as usize;
-                Count { sent, lost: lost as usize, gap: Duration::from_millis(ms) }
+                Count {
+                    sent,
+                    lost: lost as usize,
+                    gap: Duration::from_millis(ms),
+                    ..Count::default()
+                }
             }
             Flow::FromVm(listener) => {
                 std::thread::sleep(LATE.saturating_sub(end.elapsed()));
                 let (numbers, lost, gap) = listener.count(begin, end);
-                Count { sent: (numbers.end - numbers.start) as usize, lost, gap }
+                Count {
+                    sent: (numbers.end - numbers.start) as usize,
+                    lost,
+                    gap,
+                    ..Count::default()
+                }
             }
         }
     }

@@ -74,6 +74,10 @@ fn arrives(
     // VMs that asked for the host's address in the meantime would send to a wrong one.
     assert_eq!(bridge_address(), BRIDGE_MAC, "the bridge took the address of the VF's tap");
     show(&format!("{} to {}", vms[from].name, vms[to].name), &counts);
+    vms.iter()
+        .zip(&counts)
+        .filter(|(_, c)| c.lost > 0)
+        .for_each(|(vm, _)| vm.says_what_was_dropped());
     counts
 }
 

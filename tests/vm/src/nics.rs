@@ -297,6 +297,14 @@ impl<G: Runs> Vm<G> {
         start_agent(&self.guest, self.holder, &self.flow);
     }
 
+    /// Says where packets were dropped, as the kernels of the VM and of the host count them.
+    pub fn says_what_was_dropped(&self) {
+        let script = "grep ^Udp: /proc/net/snmp; cat /proc/net/softnet_stat /proc/net/dev; uptime";
+        let said = self.guest.run(script, LONG).map(|o| o.text());
+        let host = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+        eprintln!("{}: {said:?}\nthe host:\n{host}", self.name);
+    }
+
     pub fn arrives(&self) -> bool {
         self.flow.arrives(&self.guest)
     }

@@ -8,8 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long an answer may take before its packet counts as lost, unless it is said.
+/// How long an answer may take before its packet counts as late, unless it is said.
 const LATE: Duration = Duration::from_secs(1);
+/// How long it is waited for late answers. A busy machine delays packets by seconds, and that
+/// is no loss.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy)]
 struct Packet {
@@ -26,12 +29,14 @@ pub struct Pinger {
 }
 
 /// What became of the packets of some time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Packets sent.
     pub sent: usize,
-    /// Packets that did not come back in time.
+    /// Packets that did not come back.
     pub lost: usize,
+    /// Packets that came back, but late. Zero where only one way is counted.
+    pub late: usize,
     /// Longest time without an answer.
     pub gap: Duration,
 }
@@ -39,7 +44,11 @@ pub struct Count {
 impl std::fmt::Display for Count {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let gap = self.gap.as_millis();
-        write!(f, "{} of {} lost, longest silence {gap} ms", self.lost, self.sent)
+        write!(f, "{} of {} lost, longest silence {gap} ms", self.lost, self.sent)?;
+        if self.late > 0 {
+            write!(f, ", {} came late", self.late)?;
+        }
+        Ok(())
     }
 }
 
@@ -123,15 +132,22 @@ impl Pinger {
     /// Counts the packets that were sent in this time; waits for the last answers.
     pub fn count(&self, begin: Instant, end: Instant) -> Count {
         std::thread::sleep(self.late.saturating_sub(end.elapsed()));
-        let packets = lock(&self.packets);
-        let of_then: Vec<Packet> =
-            packets.iter().filter(|p| p.sent >= begin && p.sent < end).copied().collect();
+        let of_then = || -> Vec<Packet> {
+            let packets = lock(&self.packets);
+            packets.iter().filter(|p| p.sent >= begin && p.sent < end).copied().collect()
+        };
+        let patience = Instant::now() + PATIENCE;
+        while Instant::now() < patience && of_then().iter().any(|p| p.back.is_none()) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let of_then = of_then();
         let mut answers: Vec<Instant> = of_then.iter().filter_map(|p| p.back).collect();
         answers.extend([begin, end]);
         answers.sort();
         let gap = answers.windows(2).map(|w| w[1] - w[0]).max().unwrap_or_default();
-        let lost = of_then.iter().filter(|p| !self.in_time(p)).count();
-        Count { sent: of_then.len(), lost, gap }
+        let lost = of_then.iter().filter(|p| p.back.is_none()).count();
+        let late = |p: &&Packet| p.back.is_some_and(|back| back - p.sent > self.late);
+        Count { sent: of_then.len(), lost, late: of_then.iter().filter(late).count(), gap }
     }
 
     /// The numbers of the packets that were sent in this time.
@@ -141,16 +157,12 @@ impl Pinger {
         before(begin)..before(end)
     }
 
-    /// When the packets of this time were sent that did not come back in time. To be asked
+    /// When the packets of this time were sent that did not come back. To be asked
     /// after [`count`](Self::count), which waits for the last answers.
     pub fn lost_at(&self, begin: Instant, end: Instant) -> Vec<Instant> {
         let packets = lock(&self.packets);
         let of_then = packets.iter().filter(|p| p.sent >= begin && p.sent < end);
-        of_then.filter(|p| !self.in_time(p)).map(|p| p.sent).collect()
-    }
-
-    fn in_time(&self, packet: &Packet) -> bool {
-        packet.back.is_some_and(|back| back - packet.sent <= self.late)
+        of_then.filter(|p| p.back.is_none()).map(|p| p.sent).collect()
     }
 
     /// Whether the last packet that must be back came back.
@@ -167,5 +179,39 @@ impl Drop for Pinger {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATE: Duration = Duration::from_millis(20);
+
+    /// Sends every second packet back, long after it came.
+    fn sends_half_back_late() -> SocketAddr {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let at = socket.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 8];
+            while let Ok((8, from)) = socket.recv_from(&mut bytes) {
+                if bytes[0].is_multiple_of(2) {
+                    std::thread::sleep(LATE * 3);
+                    let _ = socket.send_to(&bytes, from);
+                }
+            }
+        });
+        at
+    }
+
+    #[test]
+    fn what_comes_late_is_not_lost() {
+        let every = Duration::from_millis(50);
+        let at = "127.0.0.1:0".parse().unwrap();
+        let pinger = Pinger::start(at, sends_half_back_late(), every).patient(LATE);
+        let ((), count) = pinger.during(|| std::thread::sleep(every * 20));
+        assert!(count.sent > 2, "{count}");
+        assert_eq!(count.lost + count.late, count.sent, "{count}");
+        assert!(count.lost.abs_diff(count.late) <= 1, "{count}");
     }
 }

@@ -14,6 +14,7 @@ pub struct Tally {
     /// Of the hand-overs that are not void.
     sent: usize,
     lost: usize,
+    late: usize,
     gap: Duration,
     /// Longest silence of a control that lost nothing.
     control: Duration,
@@ -61,6 +62,7 @@ impl Tally {
         for counts in hand_overs {
             self.sent += counts.iter().map(|c| c.sent).sum::<usize>();
             self.lost += counts.iter().map(|c| c.lost).sum::<usize>();
+            self.late += counts.iter().map(|c| c.late).sum::<usize>();
             self.gap = longest(counts, self.gap);
         }
     }
@@ -68,13 +70,13 @@ impl Tally {
 
 impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Tally { hand_overs, void, sent, lost, gap, control, steps: _ } = self;
+        let Tally { hand_overs, void, sent, lost, late, gap, control, steps: _ } = self;
         let (gap, control) = (gap.as_millis(), control.as_millis());
         if *hand_overs > 0 {
-            let head =
-                "| hand-overs | void | packets | lost | longest gap | control's longest gap |";
-            writeln!(f, "{head}\n|---|---|---|---|---|---|")?;
-            writeln!(f, "| {hand_overs} | {void} | {sent} | {lost} | {gap} ms | {control} ms |")?;
+            let head = "| hand-overs | void | packets | lost | late | longest gap | control's longest gap |";
+            writeln!(f, "{head}\n|---|---|---|---|---|---|---|")?;
+            let packets = format!("{sent} | {lost} | {late}");
+            writeln!(f, "| {hand_overs} | {void} | {packets} | {gap} ms | {control} ms |")?;
         }
         write!(f, "{}", self.steps())
     }

@@ -52,7 +52,7 @@ fn while_it_moves(
     program: &NetProgram,
     mut long: Duration,
 ) -> Result<Count, String> {
-    let (mut moved, mut all) = (0, Count { sent: 0, lost: 0, gap: Duration::ZERO });
+    let (mut moved, mut all) = (0, Count::default());
     while moved < HAND_OVERS {
         (program.serve)(&vm.guest, long);
         let (some, count) = std::thread::scope(|s| {

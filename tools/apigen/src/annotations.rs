@@ -18,6 +18,10 @@ pub struct Annotations {
     pub cell_bytes: u32,
     /// Calls under way at once: a power of two.
     pub depth: u16,
+    /// Versions of the API in which functions appeared, the oldest first. If it has any, each function
+    /// says its own.
+    #[serde(default)]
+    pub versions: Vec<String>,
     /// Programs begin the API by this function and end it by one of their own: before and after,
     /// all others say the status `closed`.
     pub begin: Option<String>,
@@ -48,6 +52,8 @@ pub struct Output {
     pub guest: PathBuf,
     pub host: PathBuf,
     pub table: PathBuf,
+    /// The calls and what they carry, if there is a test that makes calls at random.
+    pub shapes: Option<PathBuf>,
 }
 
 /// How functions say whether they did it. Values are numbers or constants of the header.
@@ -68,6 +74,8 @@ pub struct Status {
     pub internal: String,
     /// The API was not begun, or was ended.
     pub closed: Option<String>,
+    /// An answer does not fit where it is to go: needed where a call that answers bytes is split.
+    pub small: Option<String>,
     /// Failures with which lengths, and places of structs, count all the same.
     #[serde(default)]
     pub partial: Vec<String>,
@@ -128,11 +136,17 @@ pub struct ObjectKind {
     pub handle: Option<String>,
     /// Its names go with the last object of this kind.
     pub with: Option<String>,
+    /// It ends with the object of this kind by which it was made, unless the hook `outlives` says no.
+    pub within: Option<String>,
+    /// The hook that says whether an object outlives the one by which it was made.
+    pub outlives: Option<String>,
     /// A program may free one that it only found.
     #[serde(default)]
     pub free_found: bool,
     /// Most of them that a connection has.
     pub most: Option<u32>,
+    /// Most of them that all programs of a client have together.
+    pub client_most: Option<u32>,
     /// The hook that says whether a program may see one that it has no name for.
     pub shown: Option<String>,
     /// The kind that it belongs to, and ends with.
@@ -161,6 +175,13 @@ pub struct FunctionNotes {
     /// The guest makes several calls of one whose bytes do not fit a cell.
     #[serde(default)]
     pub split: bool,
+    /// The function that the guest calls if the call, or its answer, fits no cell: it ends what the
+    /// library's own function would have ended.
+    pub ends: Option<String>,
+    /// The version of the API in which it appeared.
+    pub since: Option<String>,
+    /// What its call carries, where both halves are written by hand: a word for each value.
+    pub wire: Option<String>,
     /// The host's hooks note it, with its numbers and what it returned.
     #[serde(default)]
     pub audit: bool,

@@ -13,6 +13,8 @@ pub struct Model {
     pub source: String,
     pub cell_bytes: u32,
     pub depth: u16,
+    /// Whether it has versions, so that each function says its own.
+    pub versions: bool,
     /// Programs begin and end it by calls.
     pub begins: bool,
     /// The struct of all functions, if programs get at them by one.
@@ -36,6 +38,8 @@ pub struct StatusModel {
     pub failures: Vec<(&'static str, i64)>,
     /// Failures with which lengths count.
     pub partial: Vec<i64>,
+    /// An answer does not fit where it is to go.
+    pub small: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -46,9 +50,12 @@ pub struct KindModel {
     pub pointer: Option<String>,
     pub parent: Option<String>,
     pub with: Option<String>,
+    /// The kind that it ends with, and the hook that says when it does not.
+    pub within: Option<(String, String)>,
     pub end: Option<String>,
     pub free_found: bool,
     pub most: Option<u32>,
+    pub client_most: Option<u32>,
     /// The hook that says whether a program may see one that it has no name for.
     pub shown: Option<String>,
 }
@@ -119,6 +126,12 @@ pub struct FunctionModel {
     pub native: bool,
     pub secret: bool,
     pub split: bool,
+    /// The function that ends what a call that fits no cell leaves.
+    pub ends: Option<String>,
+    /// The version of the API in which it appeared.
+    pub since: Option<String>,
+    /// What its call carries, if both halves are written by hand.
+    pub wire: Vec<Carried>,
     pub audit: bool,
     /// The status for a call that is too long.
     pub limit: Option<i64>,
@@ -147,12 +160,33 @@ impl FunctionModel {
         }
     }
 
+    /// The parameter whose bytes go to the host in several calls, and that whose bytes come back with
+    /// them.
+    pub fn turned(&self) -> Option<(&str, &str)> {
+        let of = |is: fn(&Role) -> bool| self.parameters.iter().find(|p| is(&p.role));
+        let into = of(|role| matches!(role, Role::InBytes { length: Length::Said(_) }))?;
+        let out = of(|role| matches!(role, Role::OutBytes { .. }))?;
+        self.split.then_some((into.name.as_str(), out.name.as_str()))
+    }
+
     pub fn frees(&self) -> Option<&str> {
         match &self.does {
             Does::Call { frees, .. } => frees.as_deref(),
             Does::Refuse(_) => None,
         }
     }
+}
+
+/// A value of a call that both halves write by hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carried {
+    Number(Scalar),
+    /// An object of this kind.
+    Object(String),
+    /// The name of a new object of this kind.
+    New(String),
+    /// The handle of a buffer that is lent.
+    Lent,
 }
 
 /// What becomes of a call.
@@ -209,7 +243,7 @@ pub enum Role {
     /// Text that goes to the host, up to its zero byte.
     InText,
     /// Numbers that go to the host.
-    InNumbers { count: String },
+    InNumbers { of: Scalar, count: String },
     /// Structs with bytes that go to the host.
     InList { of: String, count: String },
     /// A place for bytes, whose length is said and answered in another place.

@@ -4,6 +4,7 @@
 mod kinds;
 mod roles;
 mod structs;
+mod wire;
 
 use crate::annotations::{Annotations, ByHand, FunctionNotes, How, ObjectKind};
 use crate::facts::{CFunction, CType, Facts};
@@ -35,6 +36,10 @@ pub fn resolve(
     let functions = resolver.functions(numbers, &mut wrong);
     let kinds = resolver.kinds(&mut wrong);
     let status = resolver.status(&mut wrong);
+    wire::ends(&functions, &mut wrong);
+    if notes.status.small.is_none() && functions.iter().any(|f| f.turned().is_some()) {
+        wrong.push("status.small: what does a function say whose answer does not fit?".into());
+    }
     let structs = resolver.structs(&functions, &mut wrong);
     resolver.begin(&mut wrong);
     let (Some(status), true) = (status, wrong.is_empty()) else { return Err(wrong) };
@@ -44,6 +49,7 @@ pub fn resolve(
         source: notes.source,
         cell_bytes: notes.cell_bytes,
         depth: notes.depth,
+        versions: !notes.versions.is_empty(),
         begins: notes.begin.is_some(),
         table: notes.table,
         output: notes.output,
@@ -122,8 +128,10 @@ impl Resolver<'_> {
                 "function.{name}: what it frees is gone here, whether it succeeds or not: it waits"
             ));
         }
+        self.check_since(name, notes, &mut wrong);
         let parameters = self.parameters(function, notes, &mut wrong);
         self.frees(function, notes, &parameters, &mut wrong);
+        let wire = self.wire(name, notes, &mut wrong);
         let does = match &notes.refuse {
             Some(why) => Does::Refuse(why.clone()),
             None => {
@@ -150,6 +158,9 @@ impl Resolver<'_> {
             native: asked || notes.native,
             secret: notes.secret,
             split: notes.split,
+            ends: notes.ends.clone(),
+            since: notes.since.clone(),
+            wire,
             audit: notes.audit,
             limit,
             answer,
@@ -193,6 +204,19 @@ impl Resolver<'_> {
                 has(function)
             )),
             Some(_) => wrong.push(format!("function.{name}.frees: {frees} is no object")),
+        }
+    }
+
+    /// Whether a function says in which version of the API it appeared, if this has any.
+    fn check_since(&self, name: &str, notes: &FunctionNotes, wrong: &mut Vec<String>) {
+        let versions = &self.notes.versions;
+        match &notes.since {
+            None if versions.is_empty() => {}
+            None => {
+                wrong.push(format!("function.{name}: since which version of the API is it there?"))
+            }
+            Some(since) if versions.contains(since) => {}
+            Some(since) => wrong.push(format!("function.{name}: the API has no version {since}")),
         }
     }
 
@@ -340,7 +364,8 @@ impl Resolver<'_> {
         ];
         let failures = failures.map(|(variant, key, text)| (variant, value(key, text))).to_vec();
         let partial = s.partial.iter().map(|text| value("partial", text)).collect();
-        Some(StatusModel { scalar: scalar?, ok, failures, partial })
+        let small = s.small.as_ref().map(|text| value("small", text));
+        Some(StatusModel { scalar: scalar?, ok, failures, partial, small })
     }
 
     /// A type without typedefs.

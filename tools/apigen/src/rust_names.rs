@@ -14,13 +14,28 @@ const WORDS: &[&str] = &[
 /// What generated functions call things of their own.
 const OWN: &[&str] = &[
     "answer", "args", "cx", "found", "fresh", "link", "native", "outs", "packed", "parent", "r",
-    "reply", "returned", "state", "w",
+    "reply", "returned", "state", "turn", "w",
 ];
 
 /// What they add to a parameter's name, for what belongs to it.
 const ADDED: &[&str] = &[
-    "_answer", "_asked", "_bytes", "_list", "_name", "_new", "_object", "_packed", "_place",
-    "_places", "_room", "_value",
+    "_answer",
+    "_asked",
+    "_bytes",
+    "_instead",
+    "_list",
+    "_name",
+    "_names",
+    "_new",
+    "_object",
+    "_packed",
+    "_place",
+    "_places",
+    "_room",
+    "_shown",
+    "_value",
+    "_was_last",
+    "_zeros",
 ];
 
 /// A struct's member in Rust. `r` is what a member is read from.
@@ -51,7 +66,7 @@ pub fn rename(function: &mut FunctionModel) {
 fn others(role: &mut Role) -> Vec<&mut String> {
     match role {
         Role::InBytes { length: Length::Said(other) }
-        | Role::InNumbers { count: other }
+        | Role::InNumbers { count: other, .. }
         | Role::InList { count: other, .. }
         | Role::OutBytes { length: other }
         | Role::OutNumbers { count: other, .. }

@@ -75,7 +75,7 @@ fn what_has_pointers_is_described_to_the_end() {
             "pointer = \"mechanism\"",
             "tagged.CK_MECHANISM: it has not a tag",
         ),
-        ("handle = \"CK_OBJECT_HANDLE\", ", "", "object.object: say its pointer or its handle"),
+        ("handle = \"CK_OBJECT_HANDLE\"\n", "", "object.object: say its pointer or its handle"),
         ("with = \"session\"", "with = \"token\"", "object.object: there is no object token"),
         ("begin = \"C_Initialize\"\n", "", "numbers that stand for objects need `begin`"),
         ("closed = ", "# ", "status.closed: what do functions say before"),

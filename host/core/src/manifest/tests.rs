@@ -360,4 +360,8 @@ fn folders_to_write_in_are_one_for_each_client() {
     assert!(f.environment.iter().eq([(&"A_1".to_owned(), &"{client}".to_owned())]));
     let plain = Function { writes: vec![], environment: Default::default(), ..f.clone() };
     assert!(plain.terms() != f.terms() && !plain.terms().contains("writes"));
+    let fixed = with("native", &format!("library = {library:?}\nfixed_deadline = true")).unwrap();
+    let free = Function { fixed_deadline: false, ..fixed.clone() };
+    assert!(fixed.fixed_deadline && !f.fixed_deadline);
+    assert!(free.terms() != fixed.terms() && !free.terms().contains("fixed_deadline"));
 }

@@ -81,6 +81,7 @@ impl Kept {
             }),
             hardware: None,
             deadline_ms: o.deadline_ms,
+            fixed_deadline: false,
             max_args: o.max_args,
             max_result: o.max_result,
             settings: Default::default(),

@@ -57,6 +57,7 @@ pub fn built_in(id: u32) -> Function {
         software: Some(Driver::Submit),
         hardware: None,
         deadline_ms: SUBMIT_MS,
+        fixed_deadline: false,
         max_args: REQUEST_BYTES_MAX,
         max_result: ANSWER_BYTES_MAX,
         settings: Default::default(),

@@ -141,6 +141,31 @@ fn deadlines_and_hardware_are_narrowed_where_nobody_asked_for_more() {
     assert_eq!(b.negotiate(1, s, want("fast")).unwrap().deadline_ms.get(), 1000);
 }
 
+/// A call that is past its deadline ends the service of all programs of its client.
+#[test]
+fn where_a_deadline_is_fixed_no_app_asks_for_a_shorter_one() {
+    let under = |policy: &str| {
+        let mut catalog = under(policy);
+        catalog.functions.get_mut("add").unwrap().fixed_deadline = true;
+        catalog
+    };
+    let mut b = Bed::new();
+    b.feed(Event::Catalog(under("")));
+    let s = b.hello(1, b"").unwrap().session.get();
+    let for_ms = |name, ms| Negotiate { deadline_ms: U32::new(ms), ..want(name) };
+    for short in [1, 999] {
+        let says = ["too short", "'add' have 1000 ms", "client vm1"];
+        refused(&mut b, s, for_ms("add", short), NackCode::BeyondLimit, &says);
+    }
+    assert_eq!(b.negotiate(1, s, for_ms("add", 1000)).unwrap().deadline_ms.get(), 1000);
+    assert_eq!(b.negotiate(1, s, for_ms("mul", 1)).unwrap().deadline_ms.get(), 1);
+    // Policy may make it shorter, for all of a client's apps alike.
+    b.feed(Event::Catalog(under("[client.vm1]\ndeadline_ms = 70")));
+    refused(&mut b, s, for_ms("add", 69), NackCode::BeyondLimit, &["have 70 ms"]);
+    assert_eq!(b.negotiate(1, s, for_ms("add", 70)).unwrap().deadline_ms.get(), 70);
+    assert_eq!(b.negotiate(1, s, for_ms("add", 0)).unwrap().deadline_ms.get(), 70);
+}
+
 #[test]
 fn what_policy_does_not_list_is_not_shown() {
     let mut b = bed("[client.vm1]\nfunctions = [\"mul\"]");

@@ -4,7 +4,7 @@
 #![allow(non_camel_case_types)]
 
 use super::PoolMemory;
-use crate::handles::{Kind, Meant, close, handle, open};
+use crate::handles::{Kind, Meant, abort, close, handle, open};
 use crate::limits::{ALIGNMENT, BUFFERS, LONGEST, NODES, TRANSFERS};
 use crate::options::Options;
 use crate::state::{Done, End};
@@ -102,6 +102,11 @@ pub unsafe extern "C" fn gdma_init(version: u32, context: *mut *mut gdma_context
 #[unsafe(no_mangle)]
 pub extern "C" fn gdma_exit(context: *mut gdma_context) -> c_int {
     edge(|| close(context.addr() as u64))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn gdma_abort(context: *mut gdma_context) -> c_int {
+    edge(|| abort(context.addr() as u64))
 }
 
 #[unsafe(no_mangle)]

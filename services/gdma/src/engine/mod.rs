@@ -11,6 +11,7 @@ use crate::edge::Model;
 use absent::Model;
 
 use crate::edge::PoolMemory;
+use crate::limits::{RUN_CYCLES, STUCK_CYCLES};
 use crate::registers as r;
 use std::sync::Arc;
 
@@ -111,6 +112,19 @@ impl Engine {
 
     pub fn close_window(&mut self, entry: u32) -> Result<(), BusError> {
         self.write(r::WINDOWS + 16 * entry + 12, 0)
+    }
+
+    /// Forgets all descriptors, windows and completions, and stops what is being moved: after the
+    /// bursts that its memory has taken. Silent if it does not stop.
+    pub fn abort(&mut self) -> Result<(), BusError> {
+        self.write(r::CONTROL, r::CONTROL_RESET)?;
+        for _ in 0..STUCK_CYCLES / RUN_CYCLES {
+            if self.read(r::STATUS)? & r::STATUS_BUSY == 0 {
+                return Ok(());
+            }
+            self.run(RUN_CYCLES);
+        }
+        Err(BusError::Silent)
     }
 
     /// Queues a descriptor. Refused if there is no room for it.

@@ -5,12 +5,13 @@
 
 static gdma_context *context;
 static gdma_node *here, *there, *other;
-static volatile int held, exit_in_call, calls;
+static volatile int held, exit_in_call, abort_in_call, calls;
 
 /* Keeps the library's thread until it is let go. */
 static void hold(gdma_context *of, gdma_id id, int status, void *user) {
     (void)of, (void)id, (void)status, (void)user;
     exit_in_call = gdma_exit(of);
+    abort_in_call = gdma_abort(of);
     held = 1;
     while (held == 1) usleep(100);
     calls++;
@@ -128,6 +129,7 @@ static void transfers(void) {
     OK(gdma_transfer_start(b, 0, a, 0, 1, hold, NULL, &t));
     while (!held) usleep(100);
     IS(GDMA_BUSY, exit_in_call);
+    IS(GDMA_BUSY, abort_in_call);
     OK(gdma_transfer_query(t, &progress));
     TRUE(progress.status == GDMA_OK && progress.moved == 1 && progress.cycles > 0);
     OK(gdma_transfer_start(c, 0, a, 0, MIB, count, (void *)&calls, &waits));
@@ -165,7 +167,8 @@ static void two_contexts_and_the_end(void) {
     OK(gdma_buffer_alloc(here, MIB, &a));
     OK(gdma_buffer_alloc(there, MIB, &b));
     IS(GDMA_ERR_ARGUMENT, gdma_transfer_start(b, 0, foreign, 0, 1, NULL, NULL, &t));
-    OK(gdma_exit(second));
+    OK(gdma_abort(second));
+    IS(GDMA_ERR_ARGUMENT, gdma_abort(second));
     IS(GDMA_ERR_ARGUMENT, gdma_exit(second));
     IS(GDMA_ERR_ARGUMENT, gdma_buffer_free(foreign));
 

@@ -1,7 +1,8 @@
 /* Calls a PKCS#11 module as programs do, and wrongly, and prints what it says: a line for each
    thing. Natively and by VirtFun the lines are the same. The module is the first argument. With
    "init" as second argument it makes a token with the label "vfun" and the PIN "8372"; with "dies"
-   it waits for its service's end; with "logs in" it does that and waits for its input's end. */
+   it waits for its service's end; with "logs in" it does that and waits for its input's end; with
+   "waits" it waits for events of slots. */
 #include <dlfcn.h>
 #include <p11-kit/pkcs11.h>
 #include <pthread.h>
@@ -470,6 +471,26 @@ static void dies(void)
     SAY(f->C_Finalize(NULL));
 }
 
+/* Sleeps until a slot has an event, and until another thread ends the API. */
+static void waits(void)
+{
+    CK_SLOT_ID event = 0;
+    CK_RV waited = 1;
+    pthread_t thread;
+    SAY(f->C_Initialize(NULL));
+    SAY(f->C_WaitForSlotEvent(CKF_DONT_BLOCK, &event, NULL));
+    puts("ready");
+    fflush(stdout);
+    SAY(f->C_WaitForSlotEvent(0, &event, NULL));
+    numbers("slot", event, 0);
+    SAY(f->C_WaitForSlotEvent(CKF_DONT_BLOCK, &event, NULL));
+    pthread_create(&thread, NULL, wait_for_slot, &waited);
+    usleep(100000);
+    SAY(f->C_Finalize(NULL));
+    pthread_join(thread, NULL);
+    printf("the thread that waited: 0x%lx\n", (unsigned long)waited);
+}
+
 int main(int argc, char **argv)
 {
     void *module = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
@@ -483,6 +504,10 @@ int main(int argc, char **argv)
     numbers("version", f->version.major, f->version.minor);
     if (argc > 2 && !strcmp(argv[2], "init")) {
         init();
+        return 0;
+    }
+    if (argc > 2 && !strcmp(argv[2], "waits")) {
+        waits();
         return 0;
     }
     beginnings();

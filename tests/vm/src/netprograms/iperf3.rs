@@ -49,7 +49,7 @@ fn count(said: &Value, what: [&str; 2], receiver: &Value) -> Result<Count, Strin
     let (Some(sent), Some(lost)) = (number(what[0]), number(what[1])) else {
         return Err(format!("iperf3 counted nothing: {end}"));
     };
-    Ok(Count { sent: sent as usize, lost: lost as usize, gap: bound(receiver) })
+    Ok(Count { sent: sent as usize, lost: lost as usize, gap: bound(receiver), ..Count::default() })
 }
 
 pub fn udp_to_vm(_: &Guest, long: Duration) -> Result<Count, String> {
@@ -70,5 +70,5 @@ pub fn tcp_from_vm(_: &Guest, long: Duration) -> Result<Count, String> {
         return Err(format!("iperf3 counted nothing: {end}"));
     };
     eprintln!("iperf3's TCP sent again: {} segments", end["sum_sent"]["retransmits"]);
-    Ok(Count { sent: bytes as usize, lost: 0, gap: bound(&said) })
+    Ok(Count { sent: bytes as usize, lost: 0, gap: bound(&said), ..Count::default() })
 }

@@ -23,5 +23,10 @@ pub fn run(_: &Guest, long: Duration) -> Result<Count, String> {
     };
     // "[1700000000.123456] 64 bytes from ..."
     let at = |line: &str| line.strip_prefix('[')?.split_once(']')?.0.parse().ok();
-    Ok(Count { sent, lost: sent - came, gap: longest(said.lines().filter_map(at).collect()) })
+    Ok(Count {
+        sent,
+        lost: sent - came,
+        gap: longest(said.lines().filter_map(at).collect()),
+        ..Count::default()
+    })
 }

@@ -22,7 +22,12 @@ pub fn serve(guest: &Guest, _: Duration) {
 
 pub fn run(_: &Guest, long: Duration) -> Result<Count, String> {
     let Run { sent, lost, answers } = under_load(VM, "1000", long)?;
-    Ok(Count { sent, lost, gap: longest(answers.iter().map(|a| a[2]).collect()) })
+    Ok(Count {
+        sent,
+        lost,
+        gap: longest(answers.iter().map(|a| a[2]).collect()),
+        ..Count::default()
+    })
 }
 
 /// How long packets take to the server at this address and back.

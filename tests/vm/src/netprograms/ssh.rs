@@ -68,5 +68,5 @@ pub fn run(guest: &Guest, long: Duration) -> Result<Count, String> {
     }
     let right = back.iter().enumerate().filter(|(n, (line, _))| *line == n.to_string()).count();
     let gap = longest(back.into_iter().map(|(_, at)| at).collect());
-    Ok(Count { sent, lost: sent - right, gap })
+    Ok(Count { sent, lost: sent - right, gap, ..Count::default() })
 }

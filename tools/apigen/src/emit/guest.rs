@@ -17,7 +17,10 @@ pub fn guest(model: &Model) -> String {
         r#"#![allow({})]
 use crate::hand;
 use std::ffi::c_void;
-use vfun_remoting_guest::{{Description, Failure, NOWHERE, Reader, Refusal, Remote, Writer, found, out, packed}};
+use vfun_remoting_guest::{{
+    Description, Failure, Link, NOWHERE, Name, Reader, Refusal, Remote, Writer, found, limits, out, packed,
+    parts, parts_filled, parts_turned,
+}};
 
 /// This API in this process.
 pub static REMOTE: Remote = Remote::new(Description {{
@@ -40,6 +43,11 @@ pub static REMOTE: Remote = Remote::new(Description {{
     text.push_str(&shared::types(model));
     text.push_str(&status(model));
     text.push_str(&pack::structs(model));
+    let ending =
+        |f: &&FunctionModel| model.functions.iter().any(|o| o.ends.as_ref() == Some(&f.name));
+    for function in model.functions.iter().filter(ending) {
+        text.push_str(&end_by(function));
+    }
     for function in &model.functions {
         text.push_str(&symbol(model, function));
     }
@@ -178,69 +186,94 @@ fn objects(model: &Model, function: &FunctionModel) -> String {
 /// Finds the places of answers and takes what a program hands over by pointer.
 fn prepare(model: &Model, function: &FunctionModel) -> String {
     let mut text = objects(model, function);
-    for Parameter { name, role, .. } in &function.parameters {
-        let line = match role {
-            Role::NewObject { kind: k } | Role::FoundObject { kind: k } => {
-                let parent = parent(model, function, k);
-                format!(
-                    "{C}let {name}_place = unsafe {{ out::place({name}) }}?;\n\
-                     let {name}_new = REMOTE.objects.make(kinds::{}, link.number(), {parent})?;",
-                    kind(k)
-                )
-            }
-            Role::FoundList { most, count, .. } => format!(
-                "{C}let {name}_places = unsafe {{ out::places({name}, {}) }}?;\n\
-                 {C}let {count}_place = unsafe {{ out::place({count}) }}?;",
-                as_u64(function, most)
-            ),
-            Role::OutValue(_) | Role::OutStruct(_) => {
-                format!("{C}let {name}_place = unsafe {{ out::place({name}) }}?;")
-            }
-            Role::OutBytes { length } | Role::OutNumbers { count: length, .. } => {
-                let to = if matches!(role, Role::OutBytes { .. }) { ".cast::<u8>()" } else { "" };
-                let items = if to.is_empty() { "ROOM / 8" } else { "ROOM" };
-                format!(
-                    "{C}let mut {name}_room = unsafe {{ out::Room::of({name}{to}, {length}, {items}) }}?;\nlet {name}_asked = {name}_room.asked();"
-                )
-            }
-            Role::OutExact { of, length } => {
-                let (to, items) = match of {
-                    None => (".cast::<u8>()", "ROOM"),
-                    Some(_) => ("", "ROOM / 8"),
-                };
-                let length = as_u64(function, length);
-                format!(
-                    "{C}let {name}_places = unsafe {{ out::places({name}{to}, {length}) }}?;\n\
-                     if {length} > {items} {{ return Err(Failure::Limit); }}"
-                )
-            }
-            Role::InStruct(of) => in_struct(model, name, of),
-            Role::InBytes { length } => {
-                let length = match length {
-                    Length::Said(other) => format!("{other} as u64"),
-                    Length::Fixed(bytes) => bytes.to_string(),
-                };
-                format!("{C}let {name}_bytes = unsafe {{ out::blob({name}.cast(), {length}) }}?;")
-            }
-            Role::InText => {
-                format!("{C}let {name}_bytes = unsafe {{ out::text({name}.cast()) }};")
-            }
-            Role::InNumbers { count } => {
-                format!("{C}let {name}_list = unsafe {{ out::numbers({name}, {count} as u64) }}?;")
-            }
-            Role::InList { of, count } => format!(
-                "{C}let {name}_packed = unsafe {{ out::packed_list({name}, {count} as u64, pack_{of}) }}?;"
-            ),
-            Role::FillList { of, count } => format!(
-                "{C}let {name}_list = unsafe {{ out::list_mut({name}, {count} as u64) }}?;\n\
-                 let {name}_asked = packed(|w| {{ ask_{of}(w, {name}_list); Ok(()) }})?;"
-            ),
-            _ => continue,
-        };
+    if model.kinds.iter().any(|k| k.with.as_deref() == Some(freed_kind(function))) {
+        text.push_str("// Before the call: what is made later is not what the host forgets with it.\nlet turn = REMOTE.objects.turn();\n");
+    }
+    let both = |p| [place(model, function, p), handed_over(model, p)];
+    for line in function.parameters.iter().flat_map(both).flatten() {
         text.push_str(&line);
         text.push('\n');
     }
     text
+}
+
+/// Finds the place of an answer.
+fn place(model: &Model, function: &FunctionModel, parameter: &Parameter) -> Option<String> {
+    let Parameter { name, role, .. } = parameter;
+    Some(match role {
+        Role::NewObject { kind: k } | Role::FoundObject { kind: k } => {
+            let parent = parent(model, function, k);
+            format!(
+                "{C}let {name}_place = unsafe {{ out::place({name}) }}?;\n\
+                     let {name}_new = REMOTE.objects.make(kinds::{}, link.number(), {parent})?;",
+                kind(k)
+            )
+        }
+        Role::FoundList { most, count, .. } => format!(
+            "{C}let {name}_places = unsafe {{ out::places({name}, {}) }}?;\n\
+                 {C}let {count}_place = unsafe {{ out::place({count}) }}?;",
+            as_u64(function, most)
+        ),
+        Role::OutValue(_) | Role::OutStruct(_) => {
+            format!("{C}let {name}_place = unsafe {{ out::place({name}) }}?;")
+        }
+        Role::OutBytes { length } | Role::OutNumbers { count: length, .. } => {
+            let to = if matches!(role, Role::OutBytes { .. }) { ".cast::<u8>()" } else { "" };
+            let items = if to.is_empty() { "ROOM / 8" } else { "ROOM" };
+            let room = format!(
+                "{C}let mut {name}_room = unsafe {{ out::Room::of({name}{to}, {length}, {items}) }}?;"
+            );
+            match function.split {
+                true => room,
+                false => format!("{room}\nlet {name}_asked = {name}_room.asked();"),
+            }
+        }
+        Role::OutExact { of, length } => {
+            let (to, items) = match of {
+                None => (".cast::<u8>()", "ROOM"),
+                Some(_) => ("", "ROOM / 8"),
+            };
+            let length = as_u64(function, length);
+            let places =
+                format!("{C}let {name}_places = unsafe {{ out::places({name}{to}, {length}) }}?;");
+            match function.split {
+                true => places,
+                false => {
+                    format!("{places}\nif {length} > {items} {{ return Err(Failure::Limit); }}")
+                }
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// Takes what a program hands over by pointer.
+fn handed_over(model: &Model, parameter: &Parameter) -> Option<String> {
+    let Parameter { name, role, .. } = parameter;
+    Some(match role {
+        Role::InStruct(of) => in_struct(model, name, of),
+        Role::InBytes { length } => {
+            let length = match length {
+                Length::Said(other) => format!("{other} as u64"),
+                Length::Fixed(bytes) => bytes.to_string(),
+            };
+            format!("{C}let {name}_bytes = unsafe {{ out::blob({name}.cast(), {length}) }}?;")
+        }
+        Role::InText => {
+            format!("{C}let {name}_bytes = unsafe {{ out::text({name}.cast()) }};")
+        }
+        Role::InNumbers { count, .. } => {
+            format!("{C}let {name}_list = unsafe {{ out::numbers({name}, {count} as u64) }}?;")
+        }
+        Role::InList { of, count } => format!(
+            "{C}let {name}_packed = unsafe {{ out::packed_list({name}, {count} as u64, pack_{of}) }}?;"
+        ),
+        Role::FillList { of, count } => format!(
+            "{C}let {name}_list = unsafe {{ out::list_mut({name}, {count} as u64) }}?;\n\
+                 let {name}_asked = packed(|w| {{ ask_{of}(w, {name}_list); Ok(()) }})?;"
+        ),
+        _ => return None,
+    })
 }
 
 fn in_struct(model: &Model, name: &str, of: &str) -> String {
@@ -272,6 +305,9 @@ fn writes(model: &Model, function: &FunctionModel) -> String {
                 _ => writeln!(text, "w.bytes(&{name}_packed);"),
             },
             Role::InList { .. } => writeln!(text, "w.bytes(&{name}_packed);"),
+            Role::InBytes { .. } if function.turned().is_some_and(|(of, _)| of == name) => {
+                writeln!(text, "w.blob({name}_bytes);\nw.u64({name}_instead);")
+            }
             Role::InBytes { .. } | Role::InText => writeln!(text, "w.blob({name}_bytes);"),
             Role::InNumbers { .. } => writeln!(text, "out::write_numbers(w, {name}_list);"),
             Role::OutBytes { .. } | Role::OutNumbers { .. } => {
@@ -293,8 +329,11 @@ fn writes(model: &Model, function: &FunctionModel) -> String {
 }
 
 /// What the host answers beyond the status, one expression each.
-fn reads(function: &FunctionModel) -> Vec<(String, String)> {
+fn reads(model: &Model, function: &FunctionModel) -> Vec<(String, String)> {
     let read = |p: &Parameter| match &p.role {
+        Role::NewObject { kind: k } if kind_of(model, k).within.is_some() => {
+            Some((p.name.clone(), "r.bool()?".into()))
+        }
         Role::OutValue(s) => Some((p.name.clone(), format!("r.{}()?", s.name()))),
         Role::OutStruct(of) => Some((p.name.clone(), format!("read_{of}(r)?"))),
         Role::FoundObject { .. } => Some((p.name.clone(), "r.name()?".into())),
@@ -307,7 +346,21 @@ fn reads(function: &FunctionModel) -> Vec<(String, String)> {
         }
         _ => None,
     };
-    function.parameters.iter().filter_map(read).collect()
+    let last = |name: &str| {
+        let ends_others =
+            model.kinds.iter().any(|k| k.with.as_deref() == Some(freed_kind(function)));
+        ends_others.then(|| (format!("{name}_was_last"), "r.bool()?".into()))
+    };
+    let all = function.parameters.iter().filter_map(read);
+    all.chain(function.frees().and_then(last)).collect()
+}
+
+/// The kind of the object that a function frees.
+fn freed_kind(function: &FunctionModel) -> &str {
+    match function.frees().map(|name| &shared::parameter(function, name).role) {
+        Some(Role::Object { kind, .. }) => kind,
+        _ => "",
+    }
 }
 
 fn call(model: &Model, function: &FunctionModel, how: How) -> String {
@@ -331,11 +384,50 @@ fn call(model: &Model, function: &FunctionModel, how: How) -> String {
     prepared + &call_once(model, function, how)
 }
 
-/// What a failure to make the call becomes.
+/// What a failure to make the call becomes, and what it ends.
 fn limited(function: &FunctionModel) -> String {
-    function
-        .limit
-        .map_or(String::new(), |status| format!(".map_err(|failure| failure.of_limit({status}))"))
+    let mut text = String::new();
+    if let Some(by) = &function.ends {
+        let objects = function.parameters.iter().filter(|p| matches!(p.role, Role::Object { .. }));
+        let names: Vec<_> = objects.map(|p| format!("{}_name", p.name)).take(1).collect();
+        let _ = write!(
+            text,
+            ".inspect_err(|failure| if *failure == Failure::Limit {{ end_by_{by}(link, {}) }})",
+            names.join(", ")
+        );
+    }
+    if let Some(status) = function.limit {
+        let _ = write!(text, ".map_err(|failure| failure.of_limit({status}))");
+    }
+    text
+}
+
+/// A function that ends what a call that fits no cell leaves.
+fn end_by(function: &FunctionModel) -> String {
+    let FunctionModel { name, parameters, .. } = function;
+    let (mut names, mut writes) = (vec![], String::new());
+    for p in parameters {
+        let _ = match p.role {
+            Role::Object { .. } => {
+                names.push(format!("{}: Name", p.name));
+                writeln!(writes, "w.name({});", p.name)
+            }
+            Role::InBytes { .. } => writeln!(writes, "w.blob(Some(&[]));"),
+            Role::OutBytes { .. } => writeln!(writes, "w.u64(limits::LONG_BYTES as u64);"),
+            _ => Ok(()),
+        };
+    }
+    if function.secret {
+        writes.push_str("w.pad();\n");
+    }
+    format!(
+        "/// Ends what a call that fits no cell leaves, as the library's own would have. Nobody wants the answer.\n\
+         #[cold]\nfn end_by_{name}(link: &Link, {}) {{\n\
+         let _ = link.{}(calls::{}, |w| {{\n{writes}}}, |_| Ok(()));\n}}\n\n",
+        names.join(", "),
+        method(function, How::Forward),
+        name.to_uppercase()
+    )
 }
 
 fn method(function: &FunctionModel, how: How) -> &'static str {
@@ -350,7 +442,7 @@ fn call_once(model: &Model, function: &FunctionModel, how: How) -> String {
     let scalar = model.status.scalar.name();
     let number = format!("calls::{}", function.name.to_uppercase());
     let writes = writes(model, function);
-    let reads = reads(function);
+    let reads = reads(model, function);
     let names: Vec<_> = reads.iter().map(|(name, _)| format!("{name}_answer")).collect();
     let exprs: String = reads.iter().map(|(_, expr)| format!("{expr}, ")).collect();
     let w = if writes.is_empty() { "_" } else { "w" };
@@ -408,14 +500,40 @@ fn partial(model: &Model, function: &FunctionModel) -> (String, String) {
 fn call_in_parts(model: &Model, function: &FunctionModel) -> String {
     let scalar = model.status.scalar.name();
     let number = format!("calls::{}", function.name.to_uppercase());
-    let bytes = |p: &&Parameter| matches!(p.role, Role::InBytes { length: Length::Said(_) });
-    let name = &function.parameters.iter().find(bytes).expect("resolved").name;
-    format!(
-        "out::parts({name}_bytes, ROOM, OK, |{name}_bytes| {{\n\
-         link.{}({number}, |w| {{\n{}}}, |r| {{\nlet returned = r.{scalar}()?;\nr.end()?;\nOk(returned)\n}})\n}})",
-        method(function, How::Forward),
-        writes(model, function)
-    )
+    let writes = writes(model, function);
+    let method = method(function, How::Forward);
+    let made = |reads: &str| {
+        format!(
+            "link.{method}({number}, |w| {{\n{writes}}}, |r| {{\nlet returned = r.{scalar}()?;\n{reads}r.end()?;\nOk(returned)\n}})\n"
+        )
+    };
+    let filled = function.parameters.iter().find_map(|p| match &p.role {
+        Role::OutExact { length, .. } => Some((p.name.as_str(), length.as_str())),
+        _ => None,
+    });
+    let parts = match (function.turned(), filled) {
+        (Some((name, out)), _) => format!(
+            "parts_turned({name}_bytes, &mut {out}_room, [OK, SMALL], |{name}_bytes, {name}_instead, {out}_room| {{\n\
+             let {out}_asked = {out}_room.asked();\n{}}})",
+            made(&format!(
+                "if returned == OK || PARTIAL.contains(&returned) {{ {out}_room.read(r, returned == OK)?; }}\n"
+            ))
+        ),
+        (None, Some((name, length))) => format!(
+            "parts_filled({name}_places, OK, |{name}_places| {{\nlet {length} = {name}_places.len() as {};\n{}}})",
+            shared::parameter(function, length).rust,
+            made(&format!(
+                "if returned == OK {{ out::write_all({name}_places, r.bytes({name}_places.len())?); }}\n"
+            ))
+        ),
+        (None, None) => {
+            let bytes =
+                |p: &&Parameter| matches!(p.role, Role::InBytes { length: Length::Said(_) });
+            let name = &function.parameters.iter().find(bytes).expect("resolved").name;
+            format!("parts({name}_bytes, OK, |{name}_bytes| {{\n{}}})", made(""))
+        }
+    };
+    parts + &limited(function)
 }
 
 /// A call that finds several objects, made again until there are enough or no more.
@@ -448,7 +566,15 @@ fn after(model: &Model, function: &FunctionModel) -> String {
                 writeln!(text, "{name}_place.write({name}_answer);")
             }
             Role::NewObject { kind: k } if number(k) => {
-                writeln!(text, "{name}_place.write({name}_new.keep().name().value());")
+                let kept = match &kind_of(model, k).within {
+                    None => format!("{name}_new.keep_named()"),
+                    Some((owner, _)) => format!(
+                        "REMOTE.objects.keep_within({name}_new, (!{name}_answer).then_some({}), kinds::{})",
+                        owner_name(function, owner),
+                        kind(owner)
+                    ),
+                };
+                writeln!(text, "{name}_place.write({kept}.value());")
             }
             Role::NewObject { .. } => {
                 writeln!(text, "{name}_place.write({pointer}({name}_new.keep().pointer()));")
@@ -484,10 +610,15 @@ fn freed(model: &Model, function: &FunctionModel, name: &str) -> String {
     for with in model.kinds.iter().filter(|other| other.with.as_deref() == Some(k)) {
         let _ = writeln!(
             text,
-            "REMOTE.objects.forget_with_last(kinds::{}, kinds::{}, link.number());",
-            kind(k),
+            "if {name}_was_last_answer {{ REMOTE.objects.forget_made_by(turn, kinds::{}, link.number()); }}",
             kind(&with.name)
         );
     }
     text
+}
+
+/// The object of this kind by which a function makes others.
+fn owner_name(function: &FunctionModel, owner: &str) -> String {
+    let is = |p: &&Parameter| matches!(&p.role, Role::Object { kind, .. } if kind == owner);
+    function.parameters.iter().find(is).map_or("Name::NONE".into(), |p| format!("{}_name", p.name))
 }

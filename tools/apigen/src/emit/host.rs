@@ -190,6 +190,12 @@ fn decode(model: &Model, function: &FunctionModel) -> String {
     if proposed.len() > 1 {
         let _ = writeln!(text, "cx.objects.check_apart(&[{}])?;", proposed.join(", "));
     }
+    if let Some((name, out)) = function.turned() {
+        let _ = writeln!(
+            text,
+            "let mut {name}_zeros = vec![];\nlet {name} = room::instead({name}, {name}_instead, &mut {name}_zeros, &{out})?;"
+        );
+    }
     text + if function.secret { "args.end_padded()?;\n" } else { "args.end()?;\n" }
 }
 
@@ -234,6 +240,9 @@ fn decode_one(model: &Model, function: &FunctionModel, parameter: &Parameter) ->
             format!("let mut {name} = room::list(&mut args, read_{of})?;\n")
         }
         Role::InBytes { length } => match length {
+            Length::Said(_) if function.turned().is_some_and(|(of, _)| of == name) => {
+                format!("let {name} = args.blob()?;\nlet {name}_instead = args.u64()?;\n")
+            }
             Length::Said(_) => format!("let {name} = args.blob()?;\n"),
             Length::Fixed(bytes) => {
                 format!("let {name} = room::exactly(args.blob()?, {bytes})?;\n")
@@ -258,9 +267,11 @@ fn decode_one(model: &Model, function: &FunctionModel, parameter: &Parameter) ->
 }
 
 fn most(model: &Model, kind_name: &str) -> String {
-    kind_of(model, kind_name).most.map_or(String::new(), |most| {
-        format!("cx.objects.check_most(kinds::{}, {most})?;\n", kind(kind_name))
-    })
+    let (of, name) = (kind_of(model, kind_name), kind(kind_name));
+    let check = |which: &str, most: Option<u32>| {
+        most.map_or(String::new(), |most| format!("cx.objects.{which}(kinds::{name}, {most})?;\n"))
+    };
+    check("check_most", of.most) + &check("check_client_most", of.client_most)
 }
 
 /// What is passed for a length that goes with another parameter.
@@ -270,7 +281,7 @@ fn implied(function: &FunctionModel, name: &str) -> String {
             Role::InBytes { length: Length::Said(length) } if length == name => {
                 return format!("room::length({owner}) as _");
             }
-            Role::InNumbers { count } | Role::InList { count, .. } if count == name => {
+            Role::InNumbers { count, .. } | Role::InList { count, .. } if count == name => {
                 return format!("room::count(&{owner}) as _");
             }
             Role::FillList { count, .. } if count == name => {
@@ -363,7 +374,7 @@ fn partial(function: &FunctionModel) -> String {
     for Parameter { name, role, .. } in &function.parameters {
         let write = match role {
             Role::OutBytes { .. } | Role::OutNumbers { .. } => {
-                format!("{name}.write(reply, returned == OK);")
+                format!("{name}.write(reply, returned == OK)?;")
             }
             Role::FillList { of, .. } => format!(
                 "write_filled_{of}(reply, &{name}, &{name}_places);\n\
@@ -388,13 +399,18 @@ fn results(model: &Model, function: &FunctionModel) -> String {
             Role::OutStruct(of) => writeln!(text, "write_{of}(reply, &{name});"),
             Role::OutExact { of: None, .. } => writeln!(text, "reply.bytes({name}.all());"),
             Role::OutExact { of: Some(_), .. } => writeln!(text, "{name}.write_all(reply);"),
-            Role::NewObject { kind: k } => writeln!(
-                text,
-                "let parent = {};\ncx.objects.insert({name}_name, kinds::{}, {}, parent);",
-                parent(model, function, k),
-                kind(k),
-                native(k)
-            ),
+            Role::NewObject { kind: k } => {
+                let (parent, told) = match &kind_of(model, k).within {
+                    None => (parent(model, function, k), String::new()),
+                    Some((owner, hook)) => within(function, name, owner, hook),
+                };
+                writeln!(
+                    text,
+                    "let parent = {parent};\ncx.objects.insert({name}_name, kinds::{}, {}, parent);\n{told}",
+                    kind(k),
+                    native(k)
+                )
+            }
             Role::FoundObject { kind: k } => writeln!(
                 text,
                 "let parent = {};\nlet found = cx.objects.found({name}_name, kinds::{}, {}, parent);\nreply.name(found);",
@@ -426,12 +442,27 @@ fn freed(model: &Model, function: &FunctionModel, name: &str) -> String {
     for with in model.kinds.iter().filter(|other| other.with.as_deref() == Some(k)) {
         let _ = writeln!(
             text,
-            "cx.objects.remove_with_last(kinds::{}, kinds::{});",
+            "reply.bool(cx.objects.remove_with_last(kinds::{}, kinds::{}));",
             kind(k),
             kind(&with.name)
         );
     }
     text
+}
+
+/// What a new object goes with, unless it outlives that; and what the guest is told of it.
+fn within(function: &FunctionModel, name: &str, owner: &str, hook: &str) -> (String, String) {
+    let is = |p: &&Parameter| matches!(&p.role, Role::Object { kind, .. } if kind == owner);
+    match function.parameters.iter().find(is) {
+        None => ("Name::NONE".into(), "reply.bool(true);\n".into()),
+        Some(owner) => (
+            format!(
+                "if hand::{hook}(state, native, {0}, {name}) {{ Name::NONE }} else {{ {0}_name }}",
+                owner.name
+            ),
+            "reply.bool(parent.is_none());\n".into(),
+        ),
+    }
 }
 
 /// Calls by their numbers.

@@ -79,6 +79,12 @@ pub fn constants(model: &Model) -> String {
         "/// What a function answers if it did what was asked.\npub const OK: {scalar} = {};\n\n",
         model.status.ok
     );
+    if let Some(small) = model.status.small {
+        let _ = writeln!(
+            text,
+            "/// What a function answers whose answer does not fit where it is to go.\nconst SMALL: {scalar} = {small};\n"
+        );
+    }
     if !model.status.partial.is_empty() || model.functions.iter().any(has_room) {
         let _ = writeln!(
             text,

@@ -7,9 +7,13 @@ use std::fmt::Write;
 /// What becomes of each function, as a page of the docs.
 pub fn table(model: &Model) -> String {
     let mut text = format!(
-        "<!-- Made by `vfun-apigen generate {0}`; change tools/apigen/apis/{0} and make it again. -->\n# `{0}`: what becomes of each function\n\n{1}.\nFrom {2}.\n\n| function | what becomes of it | by hand |\n|---|---|---|\n",
+        "<!-- Made by `vfun-apigen generate {0}`; change tools/apigen/apis/{0} and make it again. -->\n# `{0}`: what becomes of each function\n\n{1}.\nFrom {2}.\n\n",
         model.name, model.summary, model.source
     );
+    text.push_str(match model.versions {
+        true => "| function | since | what becomes of it | by hand |\n|---|---|---|---|\n",
+        false => "| function | what becomes of it | by hand |\n|---|---|---|\n",
+    });
     let (mut forwarded, mut local, mut refused, mut hand) = (0, 0, 0, 0);
     for f in &model.functions {
         let (what, by) = match &f.does {
@@ -41,7 +45,8 @@ pub fn table(model: &Model) -> String {
                 (what.to_owned(), by)
             }
         };
-        let _ = writeln!(text, "| `{}` | {what} | {by} |", f.name);
+        let since = f.since.as_ref().map_or(String::new(), |since| format!(" {since} |"));
+        let _ = writeln!(text, "| `{}` |{since} {what} | {by} |", f.name);
     }
     let all = model.functions.len();
     let _ = writeln!(

@@ -1,4 +1,4 @@
-//! Kinds of objects that programs hold.
+//! Kinds of objects: whether what is said of them goes together, and with the header.
 
 use super::Resolver;
 use super::roles::UNSAID;
@@ -6,30 +6,17 @@ use crate::annotations::{How, ObjectKind};
 use crate::model::KindModel;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Numbers of kinds are below: the host counts by them.
+const NUMBERS_END: u16 = 64;
+
 impl Resolver<'_> {
     pub(super) fn kinds(&self, wrong: &mut Vec<String>) -> Vec<KindModel> {
         let mut numbers = BTreeMap::new();
         for (name, kind) in &self.notes.object {
-            if kind.number == 0 {
-                wrong.push(format!("object.{name}: numbers begin with 1"));
-            }
             if let Some(other) = numbers.insert(kind.number, name) {
                 wrong.push(format!("object.{name}: {other} has its number"));
             }
-            let others = [&kind.parent, &kind.with].into_iter().flatten();
-            for other in others.filter(|other| !self.notes.object.contains_key(*other)) {
-                wrong.push(format!("object.{name}: there is no object {other}"));
-            }
-            if kind.pointer.is_some() == kind.handle.is_some() {
-                wrong.push(format!("object.{name}: say its pointer or its handle"));
-            }
-            if kind.handle.is_some() && (self.notes.begin.is_none() || kind.parent.is_some()) {
-                wrong.push(format!(
-                    "object.{name}: numbers that stand for objects need `begin`, and have no parents"
-                ));
-            }
-            let more = [self.stands_for(kind), self.end(kind)];
-            wrong.extend(more.into_iter().flatten().map(|why| format!("object.{name}{why}")));
+            self.check_kind(name, kind, wrong);
         }
         for name in self.notes.object.keys().filter(|name| self.is_above_itself(name)) {
             wrong.push(format!(
@@ -42,12 +29,38 @@ impl Resolver<'_> {
             pointer: kind.pointer.clone(),
             parent: kind.parent.clone(),
             with: kind.with.clone(),
+            within: kind.within.clone().zip(kind.outlives.clone()),
             end: kind.end.clone(),
             free_found: kind.free_found,
             most: kind.most,
+            client_most: kind.client_most,
             shown: kind.shown.clone(),
         };
         self.notes.object.iter().map(kind).collect()
+    }
+
+    fn check_kind(&self, name: &str, kind: &ObjectKind, wrong: &mut Vec<String>) {
+        let mut say = |what: &str| wrong.push(format!("object.{name}: {what}"));
+        if !(1..NUMBERS_END).contains(&kind.number) {
+            say("numbers are from 1 to 63");
+        }
+        let others = [&kind.parent, &kind.with, &kind.within].into_iter().flatten();
+        for other in others.filter(|other| !self.notes.object.contains_key(*other)) {
+            say(&format!("there is no object {other}"));
+        }
+        if kind.pointer.is_some() == kind.handle.is_some() {
+            say("say its pointer or its handle");
+        }
+        if kind.handle.is_some() && (self.notes.begin.is_none() || kind.parent.is_some()) {
+            say("numbers that stand for objects need `begin`, and have no parents");
+        }
+        if kind.within.is_some() != kind.outlives.is_some()
+            || kind.within.is_some() && kind.handle.is_none()
+        {
+            say("`within` and `outlives` go together, for numbers that stand for objects");
+        }
+        let more = [self.stands_for(kind), self.end(kind)];
+        wrong.extend(more.into_iter().flatten().map(|why| format!("object.{name}{why}")));
     }
 
     /// What is wrong with what stands for an object in a program.
@@ -108,8 +121,11 @@ impl Resolver<'_> {
 
     /// Whether a kind of objects is among its own parents.
     fn is_above_itself(&self, name: &str) -> bool {
-        let parent = |name: &str| self.notes.object.get(name)?.parent.as_deref();
-        let above = std::iter::successors(parent(name), |above| parent(above));
-        above.take(self.notes.object.len()).any(|above| above == name)
+        let above = |name: &str| {
+            let kind = self.notes.object.get(name)?;
+            kind.parent.as_deref().or(kind.within.as_deref())
+        };
+        let all = std::iter::successors(above(name), |name| above(name));
+        all.take(self.notes.object.len()).any(|above| above == name)
     }
 }

@@ -43,8 +43,15 @@ pub(super) fn go_together(parameters: &[Parameter], notes: &FunctionNotes) -> Re
         return Err("a place with a length is the only answer of its function".into());
     }
     let bytes = |p: &&Parameter| matches!(p.role, Role::InBytes { length: Length::Said(_) });
-    if notes.split && (count(&bytes) != 1 || count(&lengths) + count(&whole) != 0) {
-        return Err("a call is split by its only bytes, and answers nothing".into());
+    let turned = |p: &&Parameter| matches!(p.role, Role::OutBytes { .. });
+    let filled = |p: &&Parameter| matches!(p.role, Role::OutExact { of: None, .. });
+    let into = count(&bytes) == 1 && count(&lengths) == count(&turned) && count(&whole) == 0;
+    let out = count(&bytes) + count(&lengths) == 0 && count(&filled) * count(&whole) == 1;
+    if notes.split && !into && !out {
+        return Err(
+            "a call is split by its only bytes: those that it takes, or those that it answers"
+                .into(),
+        );
     }
     let numbers = |p: &Parameter| matches!(p.role, Role::InNumbers { .. });
     if notes.secret && parameters.iter().any(numbers) {
@@ -145,8 +152,8 @@ impl Resolver<'_> {
             (["out"], Some(of)) => Ok(Role::OutValue(of)),
             (["in-text"], Some(Scalar::I8)) => Ok(Role::InText),
             (["out-exact", text], _) => Ok(Role::OutExact { of: number, length: word(text) }),
-            (["in-numbers", text], Some(_)) if number.is_some() => {
-                Ok(Role::InNumbers { count: word(text) })
+            (["in-numbers", text], Some(of)) if number.is_some() => {
+                Ok(Role::InNumbers { of, count: word(text) })
             }
             (["out-numbers", text], Some(of)) if number.is_some() => {
                 Ok(Role::OutNumbers { of, count: word(text) })
@@ -194,7 +201,7 @@ impl Resolver<'_> {
                 place("out-bytes", length).and_then(|()| bytes("out-bytes", length))
             }
             Role::OutNumbers { count, .. } => place("out-numbers", count),
-            Role::InNumbers { count } => counts("in-numbers", count),
+            Role::InNumbers { count, .. } => counts("in-numbers", count),
             Role::InList { count, .. } => counts("in-list", count),
             Role::FillList { count, .. } => counts("fill-list", count),
             Role::FoundList { most, count, .. } => {
