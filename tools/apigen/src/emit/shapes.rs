@@ -145,7 +145,7 @@ fn size(model: &Model, name: &str) -> u64 {
 
 fn size_of_type(ty: &CType) -> u64 {
     match ty {
-        CType::Array { of, count } => size_of_type(of) * *count as u64,
+        CType::Array { of, count } => size_of_type(of) * *count,
         CType::Scalar(scalar) => match scalar.scalar() {
             Scalar::Bool | Scalar::U8 | Scalar::I8 => 1,
             Scalar::U16 | Scalar::I16 => 2,
