@@ -28,9 +28,6 @@ pub const FINGERPRINT: u64 = 0xa707dd2e99f85100;
 /// Longest call and answer, bytes. The manifest says the same.
 pub const CELL_BYTES: u32 = 4096;
 
-/// Longest call and answer, bytes. The manifest says the same.
-pub const CELL_BYTES: u32 = 4096;
-
 /// What a function answers if it did what was asked.
 pub const OK: i32 = 0;
 

@@ -28,9 +28,6 @@ pub const FINGERPRINT: u64 = 0x6e1186540a22dcb4;
 /// Longest call and answer, bytes. The manifest says the same.
 pub const CELL_BYTES: u32 = 69632;
 
-/// Longest call and answer, bytes. The manifest says the same.
-pub const CELL_BYTES: u32 = 69632;
-
 /// What a function answers if it did what was asked.
 pub const OK: u64 = 0;
 
