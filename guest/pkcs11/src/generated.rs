@@ -1397,16 +1397,9 @@ pub unsafe extern "C" fn C_CreateObject(
             },
         )?;
         if let Some((object_answer,)) = outs {
-            object_place.write(
-                REMOTE
-                    .objects
-                    .keep_within(
-                        object_new,
-                        (!object_answer).then_some(session_name),
-                        kinds::SESSION,
-                    )
-                    .value(),
-            );
+            let owner = (!object_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(object_new, owner, kinds::SESSION);
+            object_place.write(kept.value());
         }
         Ok(returned)
     })
@@ -1447,16 +1440,9 @@ pub unsafe extern "C" fn C_CopyObject(
             },
         )?;
         if let Some((new_object_answer,)) = outs {
-            new_object_place.write(
-                REMOTE
-                    .objects
-                    .keep_within(
-                        new_object_new,
-                        (!new_object_answer).then_some(session_name),
-                        kinds::SESSION,
-                    )
-                    .value(),
-            );
+            let owner = (!new_object_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(new_object_new, owner, kinds::SESSION);
+            new_object_place.write(kept.value());
         }
         Ok(returned)
     })
@@ -2840,12 +2826,9 @@ pub unsafe extern "C" fn C_GenerateKey(
             },
         )?;
         if let Some((key_answer,)) = outs {
-            key_place.write(
-                REMOTE
-                    .objects
-                    .keep_within(key_new, (!key_answer).then_some(session_name), kinds::SESSION)
-                    .value(),
-            );
+            let owner = (!key_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(key_new, owner, kinds::SESSION);
+            key_place.write(kept.value());
         }
         Ok(returned)
     })
@@ -2910,26 +2893,12 @@ pub unsafe extern "C" fn C_GenerateKeyPair(
             },
         )?;
         if let Some((public_key_answer, private_key_answer)) = outs {
-            public_key_place.write(
-                REMOTE
-                    .objects
-                    .keep_within(
-                        public_key_new,
-                        (!public_key_answer).then_some(session_name),
-                        kinds::SESSION,
-                    )
-                    .value(),
-            );
-            private_key_place.write(
-                REMOTE
-                    .objects
-                    .keep_within(
-                        private_key_new,
-                        (!private_key_answer).then_some(session_name),
-                        kinds::SESSION,
-                    )
-                    .value(),
-            );
+            let owner = (!public_key_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(public_key_new, owner, kinds::SESSION);
+            public_key_place.write(kept.value());
+            let owner = (!private_key_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(private_key_new, owner, kinds::SESSION);
+            private_key_place.write(kept.value());
         }
         Ok(returned)
     })
@@ -3030,12 +2999,9 @@ pub unsafe extern "C" fn C_UnwrapKey(
             },
         )?;
         if let Some((key_answer,)) = outs {
-            key_place.write(
-                REMOTE
-                    .objects
-                    .keep_within(key_new, (!key_answer).then_some(session_name), kinds::SESSION)
-                    .value(),
-            );
+            let owner = (!key_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(key_new, owner, kinds::SESSION);
+            key_place.write(kept.value());
         }
         Ok(returned)
     })
@@ -3083,12 +3049,9 @@ pub unsafe extern "C" fn C_DeriveKey(
             },
         )?;
         if let Some((key_answer,)) = outs {
-            key_place.write(
-                REMOTE
-                    .objects
-                    .keep_within(key_new, (!key_answer).then_some(session_name), kinds::SESSION)
-                    .value(),
-            );
+            let owner = (!key_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(key_new, owner, kinds::SESSION);
+            key_place.write(kept.value());
         }
         Ok(returned)
     })

@@ -286,3 +286,10 @@ impl<T: Item> Room<'_, T> {
         Ok(())
     }
 }
+
+/// Places in bytes of a test's own, which reads there what was written.
+#[cfg(test)]
+pub(crate) fn places_in(bytes: &mut [u8]) -> &mut [std::mem::MaybeUninit<u8>] {
+    // SAFETY: they are the same bytes. Tests write values there, and never make a place uninitialized.
+    unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
+}

@@ -22,9 +22,9 @@ const EVERY: Duration = Duration::from_millis(200);
 /// may be looked at. A slot counts once, however often something happened to it.
 const EVENTS_MAX: usize = 4096;
 
-/// One program's.
+/// What one program waits for.
 #[derive(Default)]
-struct Program {
+struct Waiting {
     /// Slots with events that the program was not told of.
     slots: BTreeSet<u64>,
     /// Calls of it that wait, and by what they are told.
@@ -33,7 +33,7 @@ struct Program {
 }
 
 struct Programs {
-    by_number: BTreeMap<u64, Program>,
+    by_number: BTreeMap<u64, Waiting>,
     numbers: u64,
     /// A thread asks the module.
     watched: bool,
@@ -48,7 +48,7 @@ fn all() -> MutexGuard<'static, Programs> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Program {
+impl Waiting {
     /// Tells a call that waits how it ended.
     fn tell(&mut self, status: u64, slot: u64) {
         self.waits -= 1;
@@ -85,7 +85,7 @@ impl Listener {
         let mut all = all();
         all.numbers += 1;
         let number = all.numbers;
-        all.by_number.insert(number, Program::default());
+        all.by_number.insert(number, Waiting::default());
         Listener(number)
     }
 

@@ -568,11 +568,16 @@ fn after(model: &Model, function: &FunctionModel) -> String {
             Role::NewObject { kind: k } if number(k) => {
                 let kept = match &kind_of(model, k).within {
                     None => format!("{name}_new.keep_named()"),
-                    Some((owner, _)) => format!(
-                        "REMOTE.objects.keep_within({name}_new, (!{name}_answer).then_some({}), kinds::{})",
-                        owner_name(function, owner),
-                        kind(owner)
-                    ),
+                    Some((owner, _)) => {
+                        let _ = writeln!(
+                            text,
+                            "let owner = (!{name}_answer).then_some({});\n\
+                             let kept = REMOTE.objects.keep_within({name}_new, owner, kinds::{});",
+                            owner_name(function, owner),
+                            kind(owner)
+                        );
+                        "kept".into()
+                    }
                 };
                 writeln!(text, "{name}_place.write({kept}.value());")
             }
