@@ -139,6 +139,7 @@ STAGES = [
     Stage("programs", "programs of Debian go on while a VF comes and goes", "tests/programs.sh", VM, full=True,
           needs=("guest-kernel",)),
     Stage("release", "real guests, the build that ships", "tests/release.sh", VM, full=True, needs=("guest-kernel",)),
+    Stage("newcomer", "a new API, as the documentation tells to add one", "tests/newcomer.py", LOCAL, full=True),
     Stage("soak", "soak", "MINUTES=${MINUTES:-10} tests/soak.sh", VM, full=True, needs=("guest-kernel",)),
 ]
 

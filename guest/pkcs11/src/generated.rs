@@ -1398,8 +1398,9 @@ pub unsafe extern "C" fn C_CreateObject(
             },
         )?;
         if let Some((object_answer,)) = outs {
-            let within = (!object_answer).then_some(session_name);
-            let kept = REMOTE.objects.keep_within(object_new, within, kinds::SESSION);
+            let owner = (!object_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(object_new, owner, kinds::SESSION);
+            let kept = kept;
             object_place.write(kept.value());
         }
         Ok(returned)
@@ -1441,8 +1442,9 @@ pub unsafe extern "C" fn C_CopyObject(
             },
         )?;
         if let Some((new_object_answer,)) = outs {
-            let within = (!new_object_answer).then_some(session_name);
-            let kept = REMOTE.objects.keep_within(new_object_new, within, kinds::SESSION);
+            let owner = (!new_object_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(new_object_new, owner, kinds::SESSION);
+            let kept = kept;
             new_object_place.write(kept.value());
         }
         Ok(returned)
@@ -2827,8 +2829,9 @@ pub unsafe extern "C" fn C_GenerateKey(
             },
         )?;
         if let Some((key_answer,)) = outs {
-            let within = (!key_answer).then_some(session_name);
-            let kept = REMOTE.objects.keep_within(key_new, within, kinds::SESSION);
+            let owner = (!key_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(key_new, owner, kinds::SESSION);
+            let kept = kept;
             key_place.write(kept.value());
         }
         Ok(returned)
@@ -2894,11 +2897,13 @@ pub unsafe extern "C" fn C_GenerateKeyPair(
             },
         )?;
         if let Some((public_key_answer, private_key_answer)) = outs {
-            let within = (!public_key_answer).then_some(session_name);
-            let kept = REMOTE.objects.keep_within(public_key_new, within, kinds::SESSION);
+            let owner = (!public_key_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(public_key_new, owner, kinds::SESSION);
+            let kept = kept;
             public_key_place.write(kept.value());
-            let within = (!private_key_answer).then_some(session_name);
-            let kept = REMOTE.objects.keep_within(private_key_new, within, kinds::SESSION);
+            let owner = (!private_key_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(private_key_new, owner, kinds::SESSION);
+            let kept = kept;
             private_key_place.write(kept.value());
         }
         Ok(returned)
@@ -3000,8 +3005,9 @@ pub unsafe extern "C" fn C_UnwrapKey(
             },
         )?;
         if let Some((key_answer,)) = outs {
-            let within = (!key_answer).then_some(session_name);
-            let kept = REMOTE.objects.keep_within(key_new, within, kinds::SESSION);
+            let owner = (!key_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(key_new, owner, kinds::SESSION);
+            let kept = kept;
             key_place.write(kept.value());
         }
         Ok(returned)
@@ -3050,8 +3056,9 @@ pub unsafe extern "C" fn C_DeriveKey(
             },
         )?;
         if let Some((key_answer,)) = outs {
-            let within = (!key_answer).then_some(session_name);
-            let kept = REMOTE.objects.keep_within(key_new, within, kinds::SESSION);
+            let owner = (!key_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(key_new, owner, kinds::SESSION);
+            let kept = kept;
             key_place.write(kept.value());
         }
         Ok(returned)

@@ -86,3 +86,16 @@ pub(crate) fn connect(api: &Description) -> Result<(Session, Function), Failure>
         Failure::NoHost
     })
 }
+
+/// Says once that the two halves were made of different descriptions.
+pub(crate) fn say_different(api: &Description) {
+    static SAID: Once = Once::new();
+    say::once(&SAID, || {
+        let what = format!(
+            "the host's half of '{}' is of another description than this program's library",
+            api.name
+        );
+        let advice = "build and install both halves of one version of VirtFun";
+        vec![what, format!("{advice} (VFUN_QUIET=1 hides this)")]
+    });
+}

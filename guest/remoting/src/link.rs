@@ -1,6 +1,6 @@
 //! One connection to the service of an API.
 
-use crate::connect::{Description, channel_of_events, connect};
+use crate::connect::{Description, channel_of_events, connect, say_different};
 use crate::events::{self, Handlers};
 use crate::failure::Failure;
 use crate::known::Known;
@@ -115,7 +115,11 @@ impl Link {
             next: OnceLock::new(),
         };
         let hello = |r: &mut Answer<'_>| Ok((r.u64()?, [r.u64()?, r.u64()?]));
-        link.token = link.direct(numbers::HELLO, |w| w.u64(api.fingerprint), hello)?.1;
+        let greeted = link.direct(numbers::HELLO, |w| w.u64(api.fingerprint), hello);
+        if greeted == Err(Failure::Internal) {
+            say_different(api);
+        }
+        link.token = greeted?.1;
         Ok(link)
     }
 

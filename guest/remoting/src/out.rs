@@ -6,6 +6,7 @@
 
 use crate::failure::Failure;
 use crate::secret::packed;
+use std::ffi::CStr;
 use vfun_remoting::{NOWHERE, Reader, Wiped, Writer};
 
 /// A place for an answer, which must be there.
@@ -128,6 +129,34 @@ pub unsafe fn list_mut<'a, T>(pointer: *mut T, len: u64) -> Result<&'a mut [T], 
     }
 }
 
+/// Numbers that a program hands over, or a null pointer.
+///
+/// # Safety
+/// `pointer` is null or points to `len` numbers.
+pub unsafe fn numbers<'a, T>(pointer: *const T, len: u64) -> Result<Option<&'a [T]>, Failure> {
+    match (pointer.is_null(), count::<T>(len)?) {
+        (true, 0) => Ok(None),
+        (true, _) => Err(Failure::Argument),
+        // SAFETY: the caller promises it.
+        (false, n) => Ok(Some(unsafe { std::slice::from_raw_parts(pointer, n) })),
+    }
+}
+
+/// Writes numbers behind their count.
+pub fn write_numbers<T: Item>(w: &mut Writer<'_>, all: Option<&[T]>) {
+    w.u64(all.map_or(NOWHERE, |all| all.len() as u64));
+    all.unwrap_or_default().iter().for_each(|number| number.write(w));
+}
+
+/// Text that a program hands over, without its zero byte; none for a null pointer.
+///
+/// # Safety
+/// `pointer` is null or points to bytes of which one is zero.
+pub unsafe fn text<'a>(pointer: *const u8) -> Option<&'a [u8]> {
+    // SAFETY: the caller promises it.
+    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer.cast()) }.to_bytes())
+}
+
 /// Places for so many answers.
 ///
 /// # Safety
@@ -150,10 +179,22 @@ pub fn write_all(places: &mut [std::mem::MaybeUninit<u8>], bytes: &[u8]) {
     });
 }
 
-/// A number that an answer has several of.
+/// Reads an answer of exactly as many numbers as there are places.
+pub fn read_all<T: Item>(
+    places: &mut [std::mem::MaybeUninit<T>],
+    r: &mut Reader<'_>,
+) -> Result<(), Failure> {
+    T::read(r, places.len(), |at, number| {
+        places[at].write(number);
+    })
+}
+
+/// A number that a call or an answer has several of.
 pub trait Item: Copy {
     /// Reads so many of an answer.
     fn read(r: &mut Reader<'_>, count: usize, put: impl FnMut(usize, Self)) -> Result<(), Failure>;
+    /// Writes one into a call.
+    fn write(self, w: &mut Writer<'_>);
 }
 
 impl Item for u8 {
@@ -166,20 +207,33 @@ impl Item for u8 {
         bytes.iter().enumerate().for_each(|(at, byte)| put(at, *byte));
         Ok(())
     }
-}
-
-impl Item for u64 {
-    fn read(
-        r: &mut Reader<'_>,
-        count: usize,
-        mut put: impl FnMut(usize, u64),
-    ) -> Result<(), Failure> {
-        (0..count).try_for_each(|at| {
-            put(at, r.u64()?);
-            Ok(())
-        })
+    fn write(self, w: &mut Writer<'_>) {
+        w.u8(self);
     }
 }
+
+/// Numbers that travel one by one, a word each.
+macro_rules! words {
+    ($($ty:ident)*) => {$(
+        impl Item for $ty {
+            fn read(
+                r: &mut Reader<'_>,
+                count: usize,
+                mut put: impl FnMut(usize, $ty),
+            ) -> Result<(), Failure> {
+                (0..count).try_for_each(|at| {
+                    put(at, r.$ty()?);
+                    Ok(())
+                })
+            }
+            fn write(self, w: &mut Writer<'_>) {
+                w.$ty(self);
+            }
+        }
+    )*};
+}
+
+words!(u16 u32 u64 i16 i32 i64 f32 f64);
 
 /// A place for items whose length the program says and gets to know in another place. A null
 /// pointer asks for the length alone.
@@ -233,9 +287,9 @@ impl<T: Item> Room<'_, T> {
     }
 }
 
-/// The bytes of a place that a test filled before.
+/// Places in bytes of a test's own, which reads there what was written.
 #[cfg(test)]
-pub(crate) fn initialized(to: Vec<std::mem::MaybeUninit<u8>>) -> Vec<u8> {
-    // SAFETY: tests make each byte of it.
-    to.into_iter().map(|byte| unsafe { byte.assume_init() }).collect()
+pub(crate) fn places_in(bytes: &mut [u8]) -> &mut [std::mem::MaybeUninit<u8>] {
+    // SAFETY: they are the same bytes. Tests write values there, and never make a place uninitialized.
+    unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
 }

@@ -25,6 +25,9 @@ use vfun_remoting_host::{
 /// Stands for the whole description: the guest's half must have the same.
 pub const FINGERPRINT: u64 = 0xa707dd2e99f85100;
 
+/// Longest call and answer, bytes. The manifest says the same.
+pub const CELL_BYTES: u32 = 4096;
+
 /// What a function answers if it did what was asked.
 pub const OK: i32 = 0;
 
@@ -426,6 +429,11 @@ pub fn dispatch(
     let at = usize::from(call).wrapping_sub(16);
     let make = CALLS.get(at).copied().flatten().ok_or(Refusal::Unknown)?;
     make(state, native, cx, args, reply)
+}
+
+/// Whether a call and its answer are wiped after use.
+pub fn is_secret(call: u16) -> bool {
+    false
 }
 
 /// Frees an object whose program is gone, and says whether the library did. Objects without a

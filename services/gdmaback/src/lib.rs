@@ -44,6 +44,10 @@ impl Backend for Gdma {
         generated::dispatch(&mut self.state, &self.native, call, cx, args, reply)
     }
 
+    fn is_secret(call: u16) -> bool {
+        generated::is_secret(call)
+    }
+
     fn destroy(&mut self, kind: Kind, native: usize) -> bool {
         let freed = generated::destroy(&self.native, kind, native);
         if freed && kind == generated::kinds::CONTEXT {
@@ -60,6 +64,6 @@ vfun_sdk::export_driver!(
     Driver,
     name = "gdma",
     version = (1, 0),
-    max_args = 4096,
-    max_result = 4096
+    max_args = generated::CELL_BYTES,
+    max_result = generated::CELL_BYTES
 );

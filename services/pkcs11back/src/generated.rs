@@ -25,6 +25,9 @@ use vfun_remoting_host::{
 /// Stands for the whole description: the guest's half must have the same.
 pub const FINGERPRINT: u64 = 0x6e1186540a22dcb4;
 
+/// Longest call and answer, bytes. The manifest says the same.
+pub const CELL_BYTES: u32 = 69632;
+
 /// What a function answers if it did what was asked.
 pub const OK: u64 = 0;
 

@@ -77,6 +77,6 @@ vfun_sdk::export_driver!(
     Driver,
     name = "pkcs11",
     version = (1, 0),
-    max_args = 69632,
-    max_result = 69632
+    max_args = generated::CELL_BYTES,
+    max_result = generated::CELL_BYTES
 );

@@ -42,9 +42,7 @@ pub trait Backend: Sized {
     ) -> Result<Returned, Refusal>;
 
     /// Whether a call and its answer are wiped after use.
-    fn is_secret(_call: u16) -> bool {
-        false
-    }
+    fn is_secret(call: u16) -> bool;
 
     /// Frees an object whose connection ends. Children come before their parents. `false`: the
     /// library did not end it, and may go on to use the memory that the guest lent.

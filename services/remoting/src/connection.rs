@@ -121,6 +121,9 @@ mod tests {
         ) -> Result<Returned, Refusal> {
             Ok(Returned::Fine)
         }
+        fn is_secret(_: u16) -> bool {
+            false
+        }
         fn destroy(&mut self, _: Kind, _: Native) -> bool {
             match self {
                 Frees::All => true,

@@ -55,6 +55,35 @@ pub fn list<T>(
     (0..count).map(|_| read(r)).collect::<Result<_, _>>().map(Some)
 }
 
+/// Reads numbers, or a null pointer.
+pub fn numbers<T: Item>(r: &mut Reader<'_>) -> Result<Option<Vec<T>>, Refusal> {
+    let mut look = *r;
+    if look.u64()? == NOWHERE {
+        *r = look;
+        return Ok(None);
+    }
+    // Each takes a word of the call: a count that it cannot have takes no memory.
+    let count = r.length(r.left() / 8)?;
+    (0..count).map(|_| T::read(r)).collect::<Result<_, _>>().map(Some)
+}
+
+/// Text of the call with a zero byte at its end, and nowhere else: what a library takes for a text.
+pub fn text(bytes: Option<&[u8]>) -> Result<Option<Wiped>, Refusal> {
+    let Some(bytes) = bytes else { return Ok(None) };
+    if bytes.contains(&0) {
+        return Err(Refusal::Argument);
+    }
+    let mut text = Wiped::with_room(bytes.len() + 1);
+    text.extend_from_slice(bytes);
+    text.push(0);
+    Ok(Some(text))
+}
+
+/// Where a text begins; null if the program gave a null pointer.
+pub fn start_of_text(text: &Option<Wiped>) -> *mut u8 {
+    start(text.as_ref().map(|text| text.as_slice()))
+}
+
 /// Where they lie.
 pub fn items<T>(list: &mut Option<Vec<T>>) -> *mut T {
     list.as_mut().map_or(std::ptr::null_mut(), Vec::as_mut_ptr)
@@ -65,13 +94,17 @@ pub fn count<T>(list: &Option<Vec<T>>) -> u64 {
     list.as_ref().map_or(0, |list| list.len() as u64)
 }
 
-/// A number that a library answers several of.
+/// A number that a library takes or answers several of.
 pub trait Item: Copy + Default {
+    fn read(args: &mut Reader<'_>) -> Result<Self, Refusal>;
     fn write(all: &[Self], reply: &mut Writer<'_>);
     fn wipe(all: &mut [Self]);
 }
 
 impl Item for u8 {
+    fn read(args: &mut Reader<'_>) -> Result<u8, Refusal> {
+        args.u8()
+    }
     fn write(all: &[u8], reply: &mut Writer<'_>) {
         reply.bytes(all);
     }
@@ -80,12 +113,25 @@ impl Item for u8 {
     }
 }
 
-impl Item for u64 {
-    fn write(all: &[u64], reply: &mut Writer<'_>) {
-        all.iter().for_each(|item| reply.u64(*item));
-    }
-    fn wipe(_: &mut [u64]) {}
+/// Numbers that travel one by one, a word each.
+macro_rules! words {
+    ($($ty:ident)*) => {$(
+        impl Item for $ty {
+            fn read(args: &mut Reader<'_>) -> Result<$ty, Refusal> {
+                args.$ty()
+            }
+            fn write(all: &[$ty], reply: &mut Writer<'_>) {
+                all.iter().for_each(|item| reply.$ty(*item));
+            }
+            fn wipe(all: &mut [$ty]) {
+                all.fill(Default::default());
+                std::hint::black_box(all);
+            }
+        }
+    )*};
 }
+
+words!(u16 u32 u64 i16 i32 i64 f32 f64);
 
 /// Room for items whose length is asked and answered in another place.
 pub struct Room<T: Item> {
@@ -130,6 +176,11 @@ impl<T: Item> Room<T> {
     /// All items.
     pub fn all(&self) -> &[T] {
         self.items.as_deref().unwrap_or_default()
+    }
+
+    /// Writes all items.
+    pub fn write_all(&self, reply: &mut Writer<'_>) {
+        T::write(self.all(), reply);
     }
 
     /// Writes the length, and the items if the call did what was asked. A library that says more
@@ -220,6 +271,35 @@ mod tests {
         let mut bytes = vec![];
         write(&mut Writer::append(&mut bytes));
         bytes
+    }
+
+    #[test]
+    fn a_text_ends_at_its_only_zero_byte() {
+        let said = text(Some(b"abc")).unwrap();
+        assert_eq!(said.as_ref().map(|text| text.as_slice()), Some(&b"abc\0"[..]));
+        assert!(!start_of_text(&said).is_null());
+        assert!(start_of_text(&text(None).unwrap()).is_null());
+        assert_eq!(text(Some(b"a\0c")).err(), Some(Refusal::Argument));
+    }
+
+    #[test]
+    fn numbers_take_no_more_memory_than_their_call_has() {
+        let call = written(|w| {
+            w.length(2);
+            w.i16(-1);
+            w.i16(7);
+            w.u64(NOWHERE);
+            w.length(1 << 40);
+        });
+        let mut r = Reader::new(&call);
+        assert_eq!(numbers::<i16>(&mut r), Ok(Some(vec![-1, 7])));
+        assert_eq!(numbers::<i16>(&mut r), Ok(None));
+        assert_eq!(numbers::<i16>(&mut r), Err(Refusal::Limit));
+        let wide = written(|w| {
+            w.length(1);
+            w.u64(1 << 16);
+        });
+        assert_eq!(numbers::<i16>(&mut Reader::new(&wide)), Err(Refusal::Malformed));
     }
 
     #[test]

@@ -43,6 +43,7 @@ pub struct Annotations {
     #[serde(default)]
     pub object: BTreeMap<String, ObjectKind>,
     /// By function. Every function of the facts has an entry.
+    #[serde(default)]
     pub function: BTreeMap<String, FunctionNotes>,
 }
 
@@ -53,15 +54,15 @@ pub struct Output {
     pub guest: PathBuf,
     pub host: PathBuf,
     pub table: PathBuf,
-    /// The calls and what they carry, for tests that make calls at random.
-    pub shapes: PathBuf,
+    /// The calls and what they carry, if there is a test that makes calls at random.
+    pub shapes: Option<PathBuf>,
 }
 
 /// How functions say whether they did it. Values are numbers or constants of the header.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Status {
-    /// The type that functions return, such as `i32`.
+    /// The type that functions return, such as `i32`, or a typedef of the facts.
     #[serde(rename = "type")]
     pub ty: String,
     pub ok: String,

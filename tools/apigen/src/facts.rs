@@ -1,6 +1,7 @@
 //! What a C header says of an API: functions, structs and constants, and nothing that it
 //! does not say. People add the rest (`annotations`).
 
+use crate::rust_names;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vfun_signature::Scalar;
@@ -24,11 +25,10 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Gives members and parameters that are called as a word of Rust another name.
+    /// Gives members the names that they have in Rust.
     pub fn rename(&mut self) {
         let members = self.structs.values_mut().flat_map(|told| &mut told.members);
-        let parameters = self.functions.iter_mut().flat_map(|told| &mut told.parameters);
-        members.chain(parameters).filter(|f| f.name == "type").for_each(|f| f.name.push('_'));
+        members.for_each(|member| member.name = rust_names::of_member(&member.name));
     }
 }
 
@@ -95,6 +95,17 @@ pub enum CType {
         returns: Box<CType>,
         parameters: Vec<CType>,
     },
+}
+
+impl CType {
+    /// The struct without members that it is, or points to.
+    pub fn opaque(&self) -> Option<&str> {
+        match self {
+            CType::Opaque(name) => Some(name),
+            CType::Pointer { to, .. } => to.opaque(),
+            _ => None,
+        }
+    }
 }
 
 /// A scalar that can be ordered and kept in a file.

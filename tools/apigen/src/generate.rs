@@ -60,12 +60,16 @@ pub fn generate(folder: &Path) -> Result<Vec<Made>, GenerateError> {
     let api = notes.name.clone();
     let model = resolve(&facts, notes, &numbers, fingerprint)
         .map_err(|wrong| GenerateError::Description { api, wrong })?;
-    Ok(vec![
-        Made { path: model.output.guest.clone(), text: format(&emit::guest(&model))? },
-        Made { path: model.output.host.clone(), text: format(&emit::host(&model))? },
-        Made { path: model.output.shapes.clone(), text: format(&emit::shapes(&model))? },
-        Made { path: model.output.table.clone(), text: emit::table(&model) },
-    ])
+    let output = &model.output;
+    let mut made = vec![
+        Made { path: output.guest.clone(), text: format(&emit::guest(&model))? },
+        Made { path: output.host.clone(), text: format(&emit::host(&model))? },
+        Made { path: output.table.clone(), text: emit::table(&model) },
+    ];
+    if let Some(path) = &output.shapes {
+        made.push(Made { path: path.clone(), text: format(&emit::shapes(&model))? });
+    }
+    Ok(made)
 }
 
 /// The house's format, so that generating again changes nothing.

@@ -19,6 +19,10 @@ pub mod import;
 mod model;
 mod numbers;
 mod resolve;
+mod rust_names;
+mod skeleton;
 
 pub use facts::{CField, CFunction, CStruct, CType, Facts, ScalarName};
 pub use generate::{GenerateError, Made, generate};
+pub use numbers::stay as numbers_stay;
+pub use skeleton::{NewApi, skeleton};

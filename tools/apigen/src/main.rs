@@ -4,6 +4,8 @@
 
 mod generate_command;
 mod import_command;
+mod new_command;
+mod repository;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -18,13 +20,15 @@ struct Apigen {
 
 #[derive(Subcommand)]
 enum Step {
+    New(new_command::NewArguments),
     Import(import_command::ImportArguments),
     Generate(generate_command::GenerateArguments),
 }
 
 fn main() -> ExitCode {
     let done = match Apigen::parse().step {
-        Step::Import(arguments) => import_command::run(arguments),
+        Step::New(arguments) => new_command::run(&arguments),
+        Step::Import(arguments) => import_command::run(&arguments),
         Step::Generate(arguments) => generate_command::run(&arguments),
     };
     match done {

@@ -123,8 +123,7 @@ pub struct FunctionModel {
     /// Pinned: never changed, never used again.
     pub number: u16,
     pub does: Does,
-    /// What it returns, if that is no status: its type in Rust. Only the guest answers it.
-    pub plain: Option<String>,
+    pub returns: Returns,
     /// The host's half calls the library's function.
     pub native: bool,
     pub secret: bool,
@@ -143,7 +142,26 @@ pub struct FunctionModel {
     pub parameters: Vec<Parameter>,
 }
 
+/// What a function returns.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Returns {
+    Status,
+    /// Nothing. Its program is not told whether it was done.
+    Nothing,
+    /// Something else, of this type of Rust's. Only code by hand has that.
+    Other(String),
+}
+
 impl FunctionModel {
+    /// What stands behind its parameters in Rust.
+    pub fn arrow(&self, status: Scalar) -> String {
+        match &self.returns {
+            Returns::Status => format!(" -> {}", status.name()),
+            Returns::Nothing => String::new(),
+            Returns::Other(ty) => format!(" -> {ty}"),
+        }
+    }
+
     /// The parameter whose bytes go to the host in several calls, and that whose bytes come back with
     /// them.
     pub fn turned(&self) -> Option<(&str, &str)> {
@@ -229,14 +247,18 @@ pub enum Role {
     InStruct(String),
     /// Bytes that go to the host.
     InBytes { length: Length },
+    /// Text that goes to the host, up to its zero byte.
+    InText,
+    /// Numbers that go to the host.
+    InNumbers { of: Scalar, count: String },
     /// Structs with bytes that go to the host.
     InList { of: String, count: String },
     /// A place for bytes, whose length is said and answered in another place.
     OutBytes { length: String },
-    /// The same for numbers of 64 bits.
-    OutNumbers { count: String },
-    /// A place for exactly so many bytes.
-    OutExact { length: String },
+    /// The same for numbers.
+    OutNumbers { of: Scalar, count: String },
+    /// A place for exactly so many numbers; none: bytes.
+    OutExact { of: Option<Scalar>, length: String },
     /// Structs whose bytes are to be filled.
     FillList { of: String, count: String },
     /// A length or a count that goes with another parameter.

@@ -8,9 +8,13 @@ mod wire;
 
 use crate::annotations::{Annotations, ByHand, FunctionNotes, How, ObjectKind};
 use crate::facts::{CFunction, CType, Facts};
-use crate::model::{Does, FunctionModel, Model, Parameter, Role, StatusModel};
+use crate::model::{Does, FunctionModel, Model, Parameter, Returns, Role, StatusModel};
 use crate::numbers::Numbers;
+use crate::rust_names;
+use roles::UNSAID;
 use vfun_signature::Scalar;
+use vfun_wire::channel::side_bytes;
+use vfun_wire::limits::{CELL_BYTES_MAX, DEPTH_MAX};
 
 /// Makes the model, or says what is missing: one sentence for each thing.
 pub fn resolve(
@@ -23,9 +27,12 @@ pub fn resolve(
     let resolver = Resolver { facts, notes: &notes };
     for name in notes.function.keys() {
         if !facts.functions.iter().any(|f| f.name == *name) {
-            wrong.push(format!("function.{name}: the header has no such function"));
+            wrong.push(format!(
+                "function.{name}: the header has no such function: correct the name. If it is gone, remove this, and move its number to `retired` of numbers.toml"
+            ));
         }
     }
+    resolver.cells(&mut wrong);
     let functions = resolver.functions(numbers, &mut wrong);
     let kinds = resolver.kinds(&mut wrong);
     let status = resolver.status(&mut wrong);
@@ -56,6 +63,15 @@ pub fn resolve(
     })
 }
 
+/// The least cell: heads, and some room behind them.
+const CELL_LEAST: u32 = 1024;
+
+/// What parameters there are, for people.
+fn has(function: &CFunction) -> String {
+    let names: Vec<_> = function.parameters.iter().map(|p| p.name.as_str()).collect();
+    if names.is_empty() { "; it has none".into() } else { format!("; it has {}", names.join(", ")) }
+}
+
 struct Resolver<'a> {
     facts: &'a Facts,
     notes: &'a Annotations,
@@ -67,14 +83,19 @@ impl Resolver<'_> {
         for function in &self.facts.functions {
             let name = &function.name;
             let Some(notes) = self.notes.function.get(name) else {
-                wrong.push(format!("function.{name}: not described"));
+                wrong.push(format!(
+                    "function.{name}: not described: add [function.{name}] to api.toml"
+                ));
                 continue;
             };
-            let Some(number) = numbers.of(name) else {
-                wrong.push(format!("function.{name}: it has no number; add one at the end"));
-                continue;
-            };
-            match self.function(function, notes, number) {
+            let number = numbers.of(name);
+            if number.is_none() {
+                let next = numbers.next();
+                wrong.push(format!(
+                    "function.{name}: it has no number: add one at the end of numbers.toml; {next} is the next"
+                ));
+            }
+            match self.function(function, notes, number.unwrap_or_default()) {
                 Ok(function) => functions.push(function),
                 Err(mut more) => wrong.append(&mut more),
             }
@@ -90,14 +111,17 @@ impl Resolver<'_> {
     ) -> Result<FunctionModel, Vec<String>> {
         let name = &function.name;
         let mut wrong = vec![];
-        let status = function.returns.to_string() == self.notes.status.ty;
-        if !status && notes.how != How::Local {
-            let returns = &function.returns;
-            wrong.push(format!("function.{name}: it returns {returns}, no status, so it is local"));
+        let returns = self.returns(function);
+        let by_hand = notes.how == How::Local || notes.by_hand == ByHand::Both;
+        if matches!(returns, Returns::Other(_)) && !by_hand {
+            let (returns, ty) = (&function.returns, &self.notes.status.ty);
+            wrong.push(format!(
+                "function.{name}: it returns {returns}, and status.type is {ty}. If a {returns} is the API's status, correct status.type; if not, write the function by hand: how = \"local\" (in the guest alone), or by-hand = \"both\""
+            ));
         }
-        for of in notes.parameters.keys().chain(&notes.frees) {
+        for of in notes.parameters.keys() {
             if !function.parameters.iter().any(|p| p.name == *of) {
-                wrong.push(format!("function.{name}: it has no parameter {of}"));
+                wrong.push(format!("function.{name}: it has no parameter {of}{}", has(function)));
             }
         }
         let waits = !matches!(notes.how, How::Async | How::AsyncNow);
@@ -108,6 +132,7 @@ impl Resolver<'_> {
         }
         self.check_since(name, notes, &mut wrong);
         let parameters = self.parameters(function, notes, &mut wrong);
+        self.frees(function, notes, &parameters, &mut wrong);
         let wire = self.wire(name, notes, &mut wrong);
         let does = match &notes.refuse {
             Some(why) => Does::Refuse(why.clone()),
@@ -127,11 +152,11 @@ impl Resolver<'_> {
         if !wrong.is_empty() {
             return Err(wrong);
         }
-        Ok(FunctionModel {
+        let mut model = FunctionModel {
             name: name.clone(),
             number,
             does,
-            plain: (!status).then(|| self.rust(&function.returns)),
+            returns,
             native: asked || notes.native,
             secret: notes.secret,
             split: notes.split,
@@ -142,7 +167,46 @@ impl Resolver<'_> {
             limit,
             answer,
             parameters,
-        })
+        };
+        rust_names::rename(&mut model);
+        Ok(model)
+    }
+
+    fn returns(&self, function: &CFunction) -> Returns {
+        match &function.returns {
+            CType::Void => Returns::Nothing,
+            ty if ty.to_string() == self.notes.status.ty => Returns::Status,
+            ty => Returns::Other(self.rust(ty)),
+        }
+    }
+
+    /// Whether what a function frees is an object of its own.
+    fn frees(
+        &self,
+        function: &CFunction,
+        notes: &FunctionNotes,
+        parameters: &[Parameter],
+        wrong: &mut Vec<String>,
+    ) {
+        let (name, Some(frees)) = (&function.name, &notes.frees) else { return };
+        if frees == UNSAID {
+            wrong.push(format!(
+                "function.{name}.frees: name the parameter whose object the function frees; if it frees none, remove the line"
+            ));
+            return;
+        }
+        // One that could not be read is in the list already.
+        let by_hand = notes.how == How::Local || notes.by_hand == ByHand::Both;
+        match parameters.iter().find(|p| p.name == *frees).map(|p| &p.role) {
+            Some(Role::Object { .. }) => {}
+            Some(_) if by_hand => {}
+            None if function.parameters.iter().any(|p| p.name == *frees) => {}
+            None => wrong.push(format!(
+                "function.{name}.frees: it has no parameter {frees}{}",
+                has(function)
+            )),
+            Some(_) => wrong.push(format!("function.{name}.frees: {frees} is no object")),
+        }
     }
 
     /// Whether a function says in which version of the API it appeared, if this has any.
@@ -206,7 +270,10 @@ impl Resolver<'_> {
     fn value(&self, key: &str, text: &str, wrong: &mut Vec<String>) -> Option<i64> {
         let known = text.parse().ok().or_else(|| self.facts.constants.get(text).copied());
         if known.is_none() {
-            wrong.push(format!("{key}: the header has no constant {text}"));
+            wrong.push(match text {
+                UNSAID => format!("{key}: name a constant of the header, or write a number"),
+                _ => format!("{key}: the header has no constant {text}"),
+            });
         }
         known
     }
@@ -229,6 +296,22 @@ impl Resolver<'_> {
                     function.name, parameter.name
                 ));
             }
+            if matches!(function.returns, Returns::Nothing) {
+                wrong.push(format!("function.{}: a method returns a status", function.name));
+            }
+        }
+    }
+
+    /// Whether calls can have such cells.
+    fn cells(&self, wrong: &mut Vec<String>) {
+        let Annotations { cell_bytes, depth, .. } = self.notes;
+        if *cell_bytes < CELL_LEAST || side_bytes(1, *cell_bytes).is_none() {
+            wrong.push(format!(
+                "cell_bytes: {cell_bytes}; a multiple of 64 from {CELL_LEAST} to {CELL_BYTES_MAX}"
+            ));
+        }
+        if side_bytes(*depth, 0).is_none() {
+            wrong.push(format!("depth: {depth}; a power of two, at most {DEPTH_MAX}"));
         }
     }
 
@@ -286,7 +369,10 @@ impl Resolver<'_> {
         let s = &self.notes.status;
         let scalar = s.ty.parse::<CType>().ok().and_then(|ty| self.scalar(&ty));
         if scalar.is_none() {
-            wrong.push(format!("status.type: '{}' is no scalar", s.ty));
+            wrong.push(format!(
+                "status.type: '{}' is neither a type of numbers, such as i32, nor a typedef of one in facts.toml",
+                s.ty
+            ));
         }
         let mut value = |key: &str, text: &str| {
             self.value(&format!("status.{key}"), text, wrong).unwrap_or_default()

@@ -3,7 +3,7 @@
 use super::pack;
 use super::shared::{self, kind, kind_of};
 use crate::annotations::How;
-use crate::model::{Does, FunctionModel, Goes, Length, Model, Parameter, Role};
+use crate::model::{Does, FunctionModel, Goes, Length, Model, Parameter, Returns, Role};
 use std::fmt::Write;
 
 /// C's rules, as a comment.
@@ -80,10 +80,13 @@ fn symbol(model: &Model, function: &FunctionModel) -> String {
     let FunctionModel { name, number, does, parameters, .. } = function;
     let list: Vec<_> = parameters.iter().map(|p| format!("{}: {}", p.name, p.rust)).collect();
     let names: Vec<_> = parameters.iter().map(|p| p.name.as_str()).collect();
-    let scalar = model.status.scalar.name();
-    if let Some(returns) = &function.plain {
+    let arrow = function.arrow(model.status.scalar);
+    let local = matches!(does, Does::Call { how: How::Local, .. }) && function.answer.is_none();
+    if matches!(function.returns, Returns::Other(_))
+        || local && function.returns == Returns::Nothing
+    {
         return format!(
-            "/// Answered here.\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}) -> {returns} {{\n\
+            "/// Answered here.\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}){arrow} {{\n\
              // SAFETY: C's rules for this function, which its program keeps.\nunsafe {{ hand::{name}({}) }}\n}}\n\n",
             list.join(", "),
             names.join(", ")
@@ -106,8 +109,10 @@ fn symbol(model: &Model, function: &FunctionModel) -> String {
         }
         (Does::Call { how, .. }, None) => call(model, function, *how),
     };
+    // What returns nothing says nothing of a failure.
+    let end = if function.returns == Returns::Nothing { ";" } else { "" };
     format!(
-        "/// Call {number}.\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}) -> {scalar} {{\nanswer(|| {{\n{body}\n}})\n}}\n\n",
+        "/// Call {number}.\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}){arrow} {{\nanswer(|| {{\n{body}\n}}){end}\n}}\n\n",
         list.join(", ")
     )
 }
@@ -138,6 +143,14 @@ fn parent(model: &Model, function: &FunctionModel, of: &str) -> String {
             format!("REMOTE.objects.ancestor({}_object, kinds::{})", p.name, kind(parent))
         }
         (None, None) => "None".into(),
+    }
+}
+
+/// A length in C's type for lengths.
+fn as_u64(function: &FunctionModel, length: &str) -> String {
+    match shared::parameter(function, length).rust.as_str() {
+        "u64" => length.into(),
+        _ => format!("u64::from({length})"),
     }
 }
 
@@ -184,66 +197,91 @@ fn prepare(model: &Model, function: &FunctionModel) -> String {
     if model.kinds.iter().any(|k| k.with.as_deref() == Some(freed_kind(function))) {
         text.push_str("// Before the call: what is made later is not what the host forgets with it.\nlet turn = REMOTE.objects.turn();\n");
     }
-    for Parameter { name, role, .. } in &function.parameters {
-        let line = match role {
-            Role::NewObject { kind: k } | Role::FoundObject { kind: k } => {
-                let parent = parent(model, function, k);
-                format!(
-                    "{C}let {name}_place = unsafe {{ out::place({name}) }}?;\n\
-                     let {name}_new = REMOTE.objects.make(kinds::{}, link.number(), {parent})?;",
-                    kind(k)
-                )
-            }
-            Role::FoundList { most, count, .. } => format!(
-                "{C}let {name}_places = unsafe {{ out::places({name}, {most}) }}?;\n\
-                 {C}let {count}_place = unsafe {{ out::place({count}) }}?;"
-            ),
-            Role::OutValue(_) | Role::OutStruct(_) => {
-                format!("{C}let {name}_place = unsafe {{ out::place({name}) }}?;")
-            }
-            Role::OutBytes { length } | Role::OutNumbers { count: length } => {
-                let to = if matches!(role, Role::OutBytes { .. }) { ".cast::<u8>()" } else { "" };
-                let items = if to.is_empty() { "ROOM / 8" } else { "ROOM" };
-                let room = format!(
-                    "{C}let mut {name}_room = unsafe {{ out::Room::of({name}{to}, {length}, {items}) }}?;"
-                );
-                match function.split {
-                    true => room,
-                    false => format!("{room}\nlet {name}_asked = {name}_room.asked();"),
-                }
-            }
-            Role::OutExact { length } => {
-                let places = format!(
-                    "{C}let {name}_places = unsafe {{ out::places({name}.cast::<u8>(), {length}) }}?;"
-                );
-                match function.split {
-                    true => places,
-                    false => {
-                        format!("{places}\nif {length} > ROOM {{ return Err(Failure::Limit); }}")
-                    }
-                }
-            }
-            Role::InStruct(of) => in_struct(model, name, of),
-            Role::InBytes { length } => {
-                let length = match length {
-                    Length::Said(other) => format!("{other} as u64"),
-                    Length::Fixed(bytes) => bytes.to_string(),
-                };
-                format!("{C}let {name}_bytes = unsafe {{ out::blob({name}.cast(), {length}) }}?;")
-            }
-            Role::InList { of, count } => format!(
-                "{C}let {name}_packed = unsafe {{ out::packed_list({name}, {count} as u64, pack_{of}) }}?;"
-            ),
-            Role::FillList { of, count } => format!(
-                "{C}let {name}_list = unsafe {{ out::list_mut({name}, {count} as u64) }}?;\n\
-                 let {name}_asked = packed(|w| {{ ask_{of}(w, {name}_list); Ok(()) }})?;"
-            ),
-            _ => continue,
-        };
+    let both = |p| [place(model, function, p), handed_over(model, p)];
+    for line in function.parameters.iter().flat_map(both).flatten() {
         text.push_str(&line);
         text.push('\n');
     }
     text
+}
+
+/// Finds the place of an answer.
+fn place(model: &Model, function: &FunctionModel, parameter: &Parameter) -> Option<String> {
+    let Parameter { name, role, .. } = parameter;
+    Some(match role {
+        Role::NewObject { kind: k } | Role::FoundObject { kind: k } => {
+            let parent = parent(model, function, k);
+            format!(
+                "{C}let {name}_place = unsafe {{ out::place({name}) }}?;\n\
+                     let {name}_new = REMOTE.objects.make(kinds::{}, link.number(), {parent})?;",
+                kind(k)
+            )
+        }
+        Role::FoundList { most, count, .. } => format!(
+            "{C}let {name}_places = unsafe {{ out::places({name}, {}) }}?;\n\
+                 {C}let {count}_place = unsafe {{ out::place({count}) }}?;",
+            as_u64(function, most)
+        ),
+        Role::OutValue(_) | Role::OutStruct(_) => {
+            format!("{C}let {name}_place = unsafe {{ out::place({name}) }}?;")
+        }
+        Role::OutBytes { length } | Role::OutNumbers { count: length, .. } => {
+            let to = if matches!(role, Role::OutBytes { .. }) { ".cast::<u8>()" } else { "" };
+            let items = if to.is_empty() { "ROOM / 8" } else { "ROOM" };
+            let room = format!(
+                "{C}let mut {name}_room = unsafe {{ out::Room::of({name}{to}, {length}, {items}) }}?;"
+            );
+            match function.split {
+                true => room,
+                false => format!("{room}\nlet {name}_asked = {name}_room.asked();"),
+            }
+        }
+        Role::OutExact { of, length } => {
+            let (to, items) = match of {
+                None => (".cast::<u8>()", "ROOM"),
+                Some(_) => ("", "ROOM / 8"),
+            };
+            let length = as_u64(function, length);
+            let places =
+                format!("{C}let {name}_places = unsafe {{ out::places({name}{to}, {length}) }}?;");
+            match function.split {
+                true => places,
+                false => {
+                    format!("{places}\nif {length} > {items} {{ return Err(Failure::Limit); }}")
+                }
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// Takes what a program hands over by pointer.
+fn handed_over(model: &Model, parameter: &Parameter) -> Option<String> {
+    let Parameter { name, role, .. } = parameter;
+    Some(match role {
+        Role::InStruct(of) => in_struct(model, name, of),
+        Role::InBytes { length } => {
+            let length = match length {
+                Length::Said(other) => format!("{other} as u64"),
+                Length::Fixed(bytes) => bytes.to_string(),
+            };
+            format!("{C}let {name}_bytes = unsafe {{ out::blob({name}.cast(), {length}) }}?;")
+        }
+        Role::InText => {
+            format!("{C}let {name}_bytes = unsafe {{ out::text({name}.cast()) }};")
+        }
+        Role::InNumbers { count, .. } => {
+            format!("{C}let {name}_list = unsafe {{ out::numbers({name}, {count} as u64) }}?;")
+        }
+        Role::InList { of, count } => format!(
+            "{C}let {name}_packed = unsafe {{ out::packed_list({name}, {count} as u64, pack_{of}) }}?;"
+        ),
+        Role::FillList { of, count } => format!(
+            "{C}let {name}_list = unsafe {{ out::list_mut({name}, {count} as u64) }}?;\n\
+                 let {name}_asked = packed(|w| {{ ask_{of}(w, {name}_list); Ok(()) }})?;"
+        ),
+        _ => return None,
+    })
 }
 
 fn in_struct(model: &Model, name: &str, of: &str) -> String {
@@ -278,7 +316,8 @@ fn writes(model: &Model, function: &FunctionModel) -> String {
             Role::InBytes { .. } if function.turned().is_some_and(|(of, _)| of == name) => {
                 writeln!(text, "w.blob({name}_bytes);\nw.u64({name}_instead);")
             }
-            Role::InBytes { .. } => writeln!(text, "w.blob({name}_bytes);"),
+            Role::InBytes { .. } | Role::InText => writeln!(text, "w.blob({name}_bytes);"),
+            Role::InNumbers { .. } => writeln!(text, "out::write_numbers(w, {name}_list);"),
             Role::OutBytes { .. } | Role::OutNumbers { .. } => {
                 writeln!(text, "w.u64({name}_asked);")
             }
@@ -306,8 +345,11 @@ fn reads(model: &Model, function: &FunctionModel) -> Vec<(String, String)> {
         Role::OutValue(s) => Some((p.name.clone(), format!("r.{}()?", s.name()))),
         Role::OutStruct(of) => Some((p.name.clone(), format!("read_{of}(r)?"))),
         Role::FoundObject { .. } => Some((p.name.clone(), "r.name()?".into())),
-        Role::OutExact { length } => {
-            let read = format!("out::write_all({}_places, r.bytes({length} as usize)?)", p.name);
+        Role::OutExact { of, length } => {
+            let read = match of {
+                None => format!("out::write_all({}_places, r.bytes({length} as usize)?)", p.name),
+                Some(_) => format!("out::read_all({}_places, r)?", p.name),
+            };
             Some((p.name.clone(), read))
         }
         _ => None,
@@ -474,7 +516,7 @@ fn call_in_parts(model: &Model, function: &FunctionModel) -> String {
         )
     };
     let filled = function.parameters.iter().find_map(|p| match &p.role {
-        Role::OutExact { length } => Some((p.name.as_str(), length.as_str())),
+        Role::OutExact { length, .. } => Some((p.name.as_str(), length.as_str())),
         _ => None,
     });
     let parts = match (function.turned(), filled) {
@@ -535,14 +577,14 @@ fn after(model: &Model, function: &FunctionModel) -> String {
                 let kept = match &kind_of(model, k).within {
                     None => format!("{name}_new.keep_named()"),
                     Some((owner, _)) => {
-                        let owner_name = owner_name(function, owner);
-                        text.push_str(&format!(
-                            "let within = (!{name}_answer).then_some({owner_name});\n"
-                        ));
-                        format!(
-                            "REMOTE.objects.keep_within({name}_new, within, kinds::{})",
+                        let _ = writeln!(
+                            text,
+                            "let owner = (!{name}_answer).then_some({});\n\
+                             let kept = REMOTE.objects.keep_within({name}_new, owner, kinds::{});",
+                            owner_name(function, owner),
                             kind(owner)
-                        )
+                        );
+                        "kept".into()
                     }
                 };
                 writeln!(text, "let kept = {kept};\n{name}_place.write(kept.value());")

@@ -3,7 +3,7 @@
 use super::host_structs;
 use super::methods;
 use super::shared::{self, forwarded, kind, kind_of};
-use crate::model::{FunctionModel, Goes, Length, Model, Parameter, Role};
+use crate::model::{FunctionModel, Goes, Length, Model, Parameter, Returns, Role};
 use std::fmt::Write;
 
 /// The head of a function that makes a call.
@@ -25,9 +25,13 @@ use vfun_remoting_host::{{Context, NOWHERE, Name, Places, Reader, Refusal, Retur
 /// Stands for the whole description: the guest's half must have the same.
 pub const FINGERPRINT: u64 = {:#x};
 
+/// Longest call and answer, bytes. The manifest says the same.
+pub const CELL_BYTES: u32 = {};
+
 "#,
         shared::allowed(model.methods.is_none()),
-        model.fingerprint
+        model.fingerprint,
+        model.cell_bytes
     );
     text.push_str(&shared::constants(model));
     text.push_str(&shared::kinds(model));
@@ -41,6 +45,7 @@ pub const FINGERPRINT: u64 = {:#x};
         }
     }
     text.push_str(&dispatch(model));
+    text.push_str(&is_secret(model));
     text.push_str(&destroy(model));
     text
 }
@@ -60,7 +65,6 @@ fn native(model: &Model) -> String {
             "/// The functions of the library that does the work, as it gives them out.\npub type Native = {table};\n\n"
         );
     }
-    let scalar = model.status.scalar.name();
     let mut text = String::from(
         "/// The functions of the library that does the work.\n#[derive(Clone, Copy)]\npub struct Native {\n",
     );
@@ -68,15 +72,17 @@ fn native(model: &Model) -> String {
         let types: Vec<_> = f.parameters.iter().map(|p| p.rust.as_str()).collect();
         let _ = writeln!(
             text,
-            "pub {}: unsafe extern \"C\" fn({}) -> {scalar},",
+            "pub {}: unsafe extern \"C\" fn({}){},",
             f.name,
-            types.join(", ")
+            types.join(", "),
+            f.arrow(model.status.scalar)
         );
     }
     text.push_str("}\n\nimpl Native {\n/// Those of the library that this program is linked with.\npub fn linked() -> Native {\nunsafe extern \"C\" {\n");
     for f in natives(model) {
         let list: Vec<_> = f.parameters.iter().map(|p| format!("{}: {}", p.name, p.rust)).collect();
-        let _ = writeln!(text, "fn {}({}) -> {scalar};", f.name, list.join(", "));
+        let arrow = f.arrow(model.status.scalar);
+        let _ = writeln!(text, "fn {}({}){arrow};", f.name, list.join(", "));
     }
     text.push_str("}\nNative {\n");
     for f in natives(model) {
@@ -131,9 +137,13 @@ fn library_call(model: &Model, function: &FunctionModel) -> (String, String) {
         Some(_) => format!("native.{name}.ok_or(Refusal::Unsupported)?"),
         None => format!("native.{name}"),
     };
+    let (result, after) = match function.returns {
+        Returns::Nothing => ("", "let returned = OK;\n"),
+        _ => ("let returned = ", ""),
+    };
     let call = format!(
         "// SAFETY: every object is alive and of its kind, and every pointer is to something of ours.\n\
-         let returned = unsafe {{ ({library})({passed}) }};\n"
+         {result}unsafe {{ ({library})({passed}) }};\n{after}"
     );
     (locals, call)
 }
@@ -234,6 +244,8 @@ fn decode_one(model: &Model, function: &FunctionModel, parameter: &Parameter) ->
             }
             _ => format!("let mut {name} = read_{of}(&mut args)?;\n"),
         },
+        Role::InText => format!("let {name} = room::text(args.blob()?)?;\n"),
+        Role::InNumbers { .. } => format!("let mut {name} = room::numbers(&mut args)?;\n"),
         Role::InList { of, .. } => {
             format!("let mut {name} = room::list(&mut args, read_{of})?;\n")
         }
@@ -249,8 +261,8 @@ fn decode_one(model: &Model, function: &FunctionModel, parameter: &Parameter) ->
         Role::OutBytes { .. } => {
             format!("let mut {name} = Room::<u8>::asked(args.u64()?, ROOM)?;\n")
         }
-        Role::OutNumbers { .. } => {
-            format!("let mut {name} = Room::<u64>::asked(args.u64()?, ROOM / 8)?;\n")
+        Role::OutNumbers { of, .. } => {
+            format!("let mut {name} = Room::<{}>::asked(args.u64()?, ROOM / 8)?;\n", of.name())
         }
         Role::FillList { of, .. } => {
             format!("let (mut {name}, {name}_places) = ask_{of}(&mut args)?;\n")
@@ -279,13 +291,15 @@ fn implied(function: &FunctionModel, name: &str) -> String {
             Role::InBytes { length: Length::Said(length) } if length == name => {
                 return format!("room::length({owner}) as _");
             }
-            Role::InList { count, .. } if count == name => {
+            Role::InNumbers { count, .. } | Role::InList { count, .. } if count == name => {
                 return format!("room::count(&{owner}) as _");
             }
             Role::FillList { count, .. } if count == name => {
                 return format!("{owner}.len() as _");
             }
-            Role::OutBytes { length } | Role::OutNumbers { count: length } if length == name => {
+            Role::OutBytes { length } | Role::OutNumbers { count: length, .. }
+                if length == name =>
+            {
                 return format!("{owner}.length()");
             }
             Role::FoundList { most, .. } if most == name => {
@@ -320,23 +334,24 @@ fn arguments(model: &Model, function: &FunctionModel) -> (String, String) {
                 format!("{name}.as_mut_ptr()")
             }
             Role::OutValue(s) => {
-                let zero = if s.is_float() { "0.0" } else { "0" };
-                let _ = writeln!(locals, "let mut {name} = {zero};");
+                let _ = writeln!(locals, "let mut {name} = {};", shared::zero_of(s.name()));
                 format!("&mut {name}")
             }
             Role::OutStruct(of) => {
                 let _ = writeln!(locals, "let mut {name} = {};", shared::zero(model, of));
                 format!("&mut {name}")
             }
-            Role::OutExact { length } => {
+            Role::OutExact { of, length } => {
+                let (item, most) = of.map_or(("u8", "ROOM"), |of| (of.name(), "ROOM / 8"));
                 let _ = writeln!(
                     locals,
-                    "let mut {name} = Room::<u8>::exactly({length} as u64, ROOM)?;"
+                    "let mut {name} = Room::<{item}>::exactly({length} as u64, {most})?;"
                 );
                 format!("{name}.start().cast()")
             }
             Role::InStruct(_) => format!("&mut {name}"),
-            Role::InList { .. } => format!("room::items(&mut {name})"),
+            Role::InText => format!("room::start_of_text(&{name}).cast()"),
+            Role::InNumbers { .. } | Role::InList { .. } => format!("room::items(&mut {name})"),
             Role::InBytes { .. } => format!("room::start({name}).cast()"),
             Role::OutBytes { .. } | Role::OutNumbers { .. } => format!("{name}.start().cast()"),
             Role::FillList { .. } => format!("{name}.as_mut_ptr()"),
@@ -394,7 +409,8 @@ fn results(model: &Model, function: &FunctionModel) -> String {
         let _ = match role {
             Role::OutValue(s) => writeln!(text, "reply.{}({name});", s.name()),
             Role::OutStruct(of) => writeln!(text, "write_{of}(reply, &{name});"),
-            Role::OutExact { .. } => writeln!(text, "reply.bytes({name}.all());"),
+            Role::OutExact { of: None, .. } => writeln!(text, "reply.bytes({name}.all());"),
+            Role::OutExact { of: Some(_), .. } => writeln!(text, "{name}.write_all(reply);"),
             Role::NewObject { kind: k } => {
                 let (parent, told) = match &kind_of(model, k).within {
                     None => (parent(model, function, k), String::new()),
@@ -482,17 +498,20 @@ fn dispatch(model: &Model) -> String {
          let make = CALLS.get(at).copied().flatten().ok_or(Refusal::Unknown)?;\n\
          make(state, native, cx, args, reply)\n}}\n\n"
     ));
-    let secret: Vec<_> = forwarded(model).filter(|f| f.secret).collect();
-    if !secret.is_empty() {
-        let numbers: Vec<_> =
-            secret.iter().map(|f| format!("calls::{}", f.name.to_uppercase())).collect();
-        let _ = writeln!(
-            text,
-            "/// Whether a call and its answer are wiped after use.\npub fn is_secret(call: u16) -> bool {{\nmatches!(call, {})\n}}\n",
-            numbers.join(" | ")
-        );
-    }
     text
+}
+
+/// Whether a call is a secret: also where none is, so that no back end forgets to ask.
+fn is_secret(model: &Model) -> String {
+    let secret = forwarded(model).filter(|f| f.secret);
+    let numbers: Vec<_> = secret.map(|f| format!("calls::{}", f.name.to_uppercase())).collect();
+    let is = match numbers.is_empty() {
+        true => "false".into(),
+        false => format!("matches!(call, {})", numbers.join(" | ")),
+    };
+    format!(
+        "/// Whether a call and its answer are wiped after use.\npub fn is_secret(call: u16) -> bool {{\n{is}\n}}\n\n"
+    )
 }
 
 /// Frees what a program left behind.
@@ -510,9 +529,14 @@ fn destroy(model: &Model) -> String {
             Some(_) => "std::ptr::with_exposed_provenance_mut(object)",
             None => "object as u64",
         };
+        let nothing = |f: &FunctionModel| f.name == *end && f.returns == Returns::Nothing;
+        let called = |by: &str| match model.functions.iter().any(nothing) {
+            true => format!("{{ unsafe {{ {by}({object}) }}; true }}"),
+            false => format!("OK == unsafe {{ {by}({object}) }}"),
+        };
         let call = match model.table {
-            Some(_) => format!("native.{end}.is_some_and(|end| OK == unsafe {{ end({object}) }})"),
-            None => format!("OK == unsafe {{ (native.{end})({object}) }}"),
+            Some(_) => format!("native.{end}.is_some_and(|end| {})", called("end")),
+            None => called(&format!("(native.{end})")),
         };
         let _ = writeln!(
             text,

@@ -100,7 +100,8 @@ fn shape(model: &Model, function: &FunctionModel, parameter: &Parameter) -> Opti
             "Shape::LongBytes".into()
         }
         Role::InBytes { length: Length::Fixed(bytes) } => format!("Shape::BytesOf({bytes})"),
-        Role::InBytes { .. } => "Shape::Bytes".into(),
+        Role::InBytes { .. } | Role::InText => "Shape::Bytes".into(),
+        Role::InNumbers { of, .. } => format!("Shape::List(&[{}])", number(*of)),
         Role::OutBytes { .. } | Role::OutNumbers { .. } => "Shape::Room".into(),
         Role::InStruct(of) => in_struct(model, of),
         Role::InList { of, .. } => format!("Shape::List({})", constant(of)),

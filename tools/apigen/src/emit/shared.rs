@@ -63,6 +63,20 @@ pub fn numbers(model: &Model) -> String {
     text + "}\n"
 }
 
+/// Whether a function's code looks at how much an answer, or a part of a call, may have.
+fn has_room(function: &FunctionModel) -> bool {
+    let room = |role: &Role| {
+        matches!(
+            role,
+            Role::OutBytes { .. }
+                | Role::OutNumbers { .. }
+                | Role::OutExact { .. }
+                | Role::FillList { .. }
+        )
+    };
+    function.split || function.parameters.iter().any(|p| room(&p.role))
+}
+
 /// What a function answers, and how long an answer's bytes may be.
 pub fn constants(model: &Model) -> String {
     let scalar = model.status.scalar.name();
@@ -76,7 +90,7 @@ pub fn constants(model: &Model) -> String {
             "/// What a function answers whose answer does not fit where it is to go.\nconst SMALL: {scalar} = {small};\n"
         );
     }
-    if !model.status.partial.is_empty() {
+    if !model.status.partial.is_empty() || model.functions.iter().any(has_room) {
         let _ = writeln!(
             text,
             "/// Failures with which lengths count.\nconst PARTIAL: [{scalar}; {}] = {:?};\n",
@@ -190,7 +204,7 @@ pub fn read_member(Member { name, ty, .. }: &Member) -> String {
             format!("let mut {name} = [0; {count}];\n{name}.copy_from_slice(r.bytes({count})?);\n")
         }
         CType::Array { of: item, count } => {
-            let zero = zero_of(item);
+            let zero = zero_of(&item.to_string());
             format!(
                 "let mut {name} = [{zero}; {count}];\nfor v in &mut {name} {{ *v = r.{item}()?; }}\n"
             )
@@ -212,16 +226,19 @@ pub fn reader(name: &str, of: &StructModel) -> String {
 /// The zero of a plain struct, which a library fills.
 pub fn zero(model: &Model, name: &str) -> String {
     let member = |m: &Member| match &m.ty {
-        CType::Array { of, count } => format!("{}: [{}; {count}]", m.name, zero_of(of)),
+        CType::Array { of, count } => {
+            format!("{}: [{}; {count}]", m.name, zero_of(&of.to_string()))
+        }
         CType::Struct(inner) => format!("{}: {}", m.name, zero(model, inner)),
-        ty => format!("{}: {}", m.name, zero_of(ty)),
+        ty => format!("{}: {}", m.name, zero_of(&ty.to_string())),
     };
     let all: Vec<_> = model.structs[name].members.iter().map(member).collect();
     format!("{name} {{ {} }}", all.join(", "))
 }
 
-fn zero_of(ty: &CType) -> &'static str {
-    match ty.to_string().as_str() {
+/// The zero of a type of numbers.
+pub fn zero_of(name: &str) -> &'static str {
+    match name {
         "f32" | "f64" => "0.0",
         "bool" => "false",
         _ => "0",

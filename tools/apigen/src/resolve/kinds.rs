@@ -1,9 +1,10 @@
-//! Kinds of objects: whether what is said of them goes together.
+//! Kinds of objects: whether what is said of them goes together, and with the header.
 
 use super::Resolver;
-use crate::annotations::ObjectKind;
+use super::roles::UNSAID;
+use crate::annotations::{How, ObjectKind};
 use crate::model::KindModel;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Numbers of kinds are below: the host counts by them.
 const NUMBERS_END: u16 = 64;
@@ -58,6 +59,64 @@ impl Resolver<'_> {
         {
             say("`within` and `outlives` go together, for numbers that stand for objects");
         }
+        let more = [self.stands_for(kind), self.end(kind)];
+        wrong.extend(more.into_iter().flatten().map(|why| format!("object.{name}{why}")));
+    }
+
+    /// What is wrong with what stands for an object in a program.
+    fn stands_for(&self, kind: &ObjectKind) -> Option<String> {
+        if let Some(handle) = &kind.handle {
+            let known = self.facts.aliases.contains_key(handle);
+            return (!known).then(|| format!(".handle: the header has no typedef {handle}"));
+        }
+        let pointer = kind.pointer.as_ref()?;
+        let parameters = self.facts.functions.iter().flat_map(|f| &f.parameters);
+        let known: BTreeSet<&str> = parameters.filter_map(|p| p.ty.opaque()).collect();
+        if known.contains(pointer.as_str()) {
+            return None;
+        }
+        if self.facts.structs.contains_key(pointer) {
+            return Some(format!(
+                ".pointer: the header shows the members of {pointer}, so that programs may use them: such objects are not known here"
+            ));
+        }
+        let known: Vec<_> = known.into_iter().collect();
+        Some(format!(
+            ".pointer: no function has a pointer to {pointer}; the header's structs without members are: {}",
+            known.join(", ")
+        ))
+    }
+
+    /// What is wrong with the function that frees an object whose program is gone.
+    fn end(&self, kind: &ObjectKind) -> Option<String> {
+        let end = kind.end.as_ref()?;
+        if end == UNSAID {
+            return Some(
+                ".end: name the function that frees one; if it ends with its parent, remove this"
+                    .into(),
+            );
+        }
+        let found = self.facts.functions.iter().find(|f| f.name == *end);
+        let (Some(function), Some(notes)) = (found, self.notes.function.get(end)) else {
+            return Some(format!(".end: the header, or api.toml, has no function {end}"));
+        };
+        let [parameter] = &function.parameters[..] else {
+            return Some(format!(".end: {end} takes more than the object, or nothing"));
+        };
+        let called = notes.native || notes.refuse.is_none() && notes.how != How::Local;
+        if !called {
+            return Some(format!(
+                ".end: the host does not call {end}; say native = true at [function.{end}]"
+            ));
+        }
+        let frees = notes.frees.as_ref() == Some(&parameter.name);
+        // Who asks for it twice must not get to the library twice.
+        (!frees && notes.refuse.is_none() && notes.how != How::Local).then(|| {
+            format!(
+                ".end: {end} frees it, so say frees = \"{}\" at [function.{end}]",
+                parameter.name
+            )
+        })
     }
 
     /// Whether a kind of objects is among its own parents.

@@ -5,10 +5,14 @@ use crate::annotations::FunctionNotes;
 use crate::facts::{CFunction, CType};
 use crate::model::{Length, Parameter, Role};
 use std::collections::BTreeSet;
+use vfun_signature::Scalar;
 
 /// Words whose arguments are parameters that go with this one.
-const WITH_OTHERS: [&str; 6] =
-    ["in-bytes", "in-list", "out-bytes", "out-numbers", "fill-list", "found-list"];
+const WITH_OTHERS: [&str; 7] =
+    ["in-bytes", "in-numbers", "in-list", "out-bytes", "out-numbers", "fill-list", "found-list"];
+
+/// What stands in a new description where a person is to say something.
+pub(super) const UNSAID: &str = "?";
 
 /// Parameters that the words of others name: they do not go to the host by themselves.
 pub(super) fn implied(notes: &FunctionNotes) -> BTreeSet<&str> {
@@ -40,7 +44,7 @@ pub(super) fn go_together(parameters: &[Parameter], notes: &FunctionNotes) -> Re
     }
     let bytes = |p: &&Parameter| matches!(p.role, Role::InBytes { length: Length::Said(_) });
     let turned = |p: &&Parameter| matches!(p.role, Role::OutBytes { .. });
-    let filled = |p: &&Parameter| matches!(p.role, Role::OutExact { .. });
+    let filled = |p: &&Parameter| matches!(p.role, Role::OutExact { of: None, .. });
     let into = count(&bytes) == 1 && count(&lengths) == count(&turned) && count(&whole) == 0;
     let out = count(&bytes) + count(&lengths) == 0 && count(&filled) * count(&whole) == 1;
     if notes.split && !into && !out {
@@ -48,6 +52,10 @@ pub(super) fn go_together(parameters: &[Parameter], notes: &FunctionNotes) -> Re
             "a call is split by its only bytes: those that it takes, or those that it answers"
                 .into(),
         );
+    }
+    let numbers = |p: &Parameter| matches!(p.role, Role::InNumbers { .. });
+    if notes.secret && parameters.iter().any(numbers) {
+        return Err("a secret is bytes or text: numbers are not wiped".into());
     }
     Ok(())
 }
@@ -71,6 +79,7 @@ pub(super) fn has_method(role: &Role) -> bool {
 impl Resolver<'_> {
     /// What a parameter of this type is for, with what is said of it.
     pub(super) fn role(&self, ty: &CType, said: Option<&str>) -> Result<Role, String> {
+        let said = said.filter(|said| *said != UNSAID);
         let words: Vec<&str> = said.map(|s| s.split(' ').collect()).unwrap_or_default();
         if words == ["ignored"] {
             return Ok(Role::Ignored);
@@ -97,7 +106,7 @@ impl Resolver<'_> {
                 }
                 _ => self.pointer(ty, to, &words),
             },
-            _ => Err(format!("the type {ty} is only for code by hand")),
+            _ => Err(format!("only code by hand takes the type {ty}: {BY_HAND}")),
         }
     }
 
@@ -121,7 +130,7 @@ impl Resolver<'_> {
                     _ => Role::FoundObject { kind },
                 })
             }
-            _ => unsaid(ty, words),
+            _ => self.unsaid(ty, words),
         }
     }
 
@@ -136,27 +145,36 @@ impl Resolver<'_> {
         };
         let word = |text: &&str| (*text).to_owned();
         match (to, handle, words) {
-            (_, Some(kind), ["new"]) => Ok(Role::NewObject { kind }),
-            (_, Some(kind), ["found"]) => Ok(Role::FoundObject { kind }),
+            (_, Some(kind), ["new"]) => return Ok(Role::NewObject { kind }),
+            (_, Some(kind), ["found"]) => return Ok(Role::FoundObject { kind }),
             (_, Some(kind), ["found-list", most, count]) => {
-                Ok(Role::FoundList { kind, most: word(most), count: word(count) })
+                return Ok(Role::FoundList { kind, most: word(most), count: word(count) });
             }
-            (CType::Struct(name), _, ["out"]) => Ok(Role::OutStruct(name.clone())),
-            (CType::Struct(name), _, ["in"]) => Ok(Role::InStruct(name.clone())),
+            (CType::Struct(name), _, ["out"]) => return Ok(Role::OutStruct(name.clone())),
+            (CType::Struct(name), _, ["in"]) => return Ok(Role::InStruct(name.clone())),
             (CType::Struct(of), _, ["in-list", count]) => {
-                Ok(Role::InList { of: of.clone(), count: word(count) })
+                return Ok(Role::InList { of: of.clone(), count: word(count) });
             }
             (CType::Struct(of), _, ["fill-list", count]) => {
-                Ok(Role::FillList { of: of.clone(), count: word(count) })
+                return Ok(Role::FillList { of: of.clone(), count: word(count) });
             }
-            (to, _, ["out"]) if self.scalar(to).is_some() => {
-                Ok(Role::OutValue(self.scalar(to).expect("looked")))
+            (_, _, ["in-bytes", text]) => return Ok(Role::InBytes { length: length(text) }),
+            (_, _, ["out-bytes", text]) => return Ok(Role::OutBytes { length: word(text) }),
+            _ => {}
+        }
+        // Bytes travel as they are, numbers one by one.
+        let number = self.scalar(to).filter(|of| of.bytes() > 1);
+        match (words, self.scalar(to)) {
+            (["out"], Some(of)) => Ok(Role::OutValue(of)),
+            (["in-text"], Some(Scalar::I8)) => Ok(Role::InText),
+            (["out-exact", text], _) => Ok(Role::OutExact { of: number, length: word(text) }),
+            (["in-numbers", text], Some(of)) if number.is_some() => {
+                Ok(Role::InNumbers { of, count: word(text) })
             }
-            (_, _, ["in-bytes", text]) => Ok(Role::InBytes { length: length(text) }),
-            (_, _, ["out-bytes", text]) => Ok(Role::OutBytes { length: word(text) }),
-            (_, _, ["out-exact", text]) => Ok(Role::OutExact { length: word(text) }),
-            (_, _, ["out-numbers", text]) => Ok(Role::OutNumbers { count: word(text) }),
-            _ => unsaid(ty, words),
+            (["out-numbers", text], Some(of)) if number.is_some() => {
+                Ok(Role::OutNumbers { of, count: word(text) })
+            }
+            _ => self.unsaid(ty, words),
         }
     }
 
@@ -168,17 +186,17 @@ impl Resolver<'_> {
         role: Role,
     ) -> Result<Role, String> {
         let of = |name: &str| function.parameters.iter().find(|p| p.name == name).map(|p| &p.ty);
-        let unsigned = |ty: &CType| {
-            let scalar = self.scalar(ty);
-            scalar.is_some_and(|s| matches!(s.name(), "u8" | "u16" | "u32" | "u64"))
-        };
-        let counts = |word: &str, name: &String| match of(name).is_some_and(unsigned) {
-            true => Ok(()),
-            false => Err(format!("{word}: no parameter '{name}' counts its bytes")),
+        let counts = |word: &str, name: &String| match of(name) {
+            None => Err(format!("{word}: no parameter '{name}'")),
+            Some(ty) if self.is_unsigned(ty) => Ok(()),
+            Some(ty) => Err(format!("{word}: '{name}' is a {ty}; a count is an unsigned number")),
         };
         let place = |word: &str, name: &String| match of(name) {
+            None => Err(format!("{word}: no parameter '{name}'")),
             Some(CType::Pointer { to, .. }) if self.plain(to).to_string() == "u64" => Ok(()),
-            _ => Err(format!("{word}: no parameter '{name}' points to a length of 64 bits")),
+            Some(ty) => Err(format!(
+                "{word}: '{name}' is a {ty}, and not a pointer to an unsigned length of 64 bits"
+            )),
         };
         let Some(CType::Pointer { to, .. }) = of(name) else { return Ok(role) };
         let item = self.plain(to).to_string();
@@ -191,14 +209,15 @@ impl Resolver<'_> {
                 counts("in-bytes", length).and_then(|()| bytes("in-bytes", length))
             }
             Role::InBytes { length: Length::Fixed(_) } => bytes("in-bytes", "its length"),
-            Role::OutExact { length } => {
+            Role::OutExact { of: Some(_), length } => counts("out-exact", length),
+            Role::OutExact { of: None, length } => {
                 counts("out-exact", length).and_then(|()| bytes("out-exact", length))
             }
             Role::OutBytes { length } => {
                 place("out-bytes", length).and_then(|()| bytes("out-bytes", length))
             }
-            Role::OutNumbers { count } if item == "u64" => place("out-numbers", count),
-            Role::OutNumbers { .. } => Err(format!("out-numbers: {to} has not 64 bits")),
+            Role::OutNumbers { count, .. } => place("out-numbers", count),
+            Role::InNumbers { count, .. } => counts("in-numbers", count),
             Role::InList { count, .. } => counts("in-list", count),
             Role::FillList { count, .. } => counts("fill-list", count),
             Role::FoundList { most, count, .. } => {
@@ -208,11 +227,45 @@ impl Resolver<'_> {
         }?;
         Ok(role)
     }
-}
 
-fn unsaid(ty: &CType, words: &[&str]) -> Result<Role, String> {
-    match words {
-        [] => Err(format!("say what a {ty} is for")),
-        [word, ..] => Err(format!("'{word}' does not go with the type {ty}")),
+    fn is_unsigned(&self, ty: &CType) -> bool {
+        self.scalar(ty).is_some_and(|s| matches!(s.name(), "u8" | "u16" | "u32" | "u64"))
+    }
+
+    fn unsaid(&self, ty: &CType, words: &[&str]) -> Result<Role, String> {
+        let fitting = self.fitting(ty);
+        match words {
+            [] => Err(format!("say what a {ty} is for: {fitting}")),
+            [word, ..] => Err(format!("'{word}' does not go with the type {ty}; say {fitting}")),
+        }
+    }
+
+    /// The words that a pointer may have.
+    fn fitting(&self, ty: &CType) -> &'static str {
+        let CType::Pointer { to, .. } = ty else { return BY_HAND };
+        let handle = |name| self.kind_of(|k| k.handle.as_ref() == Some(name)).is_some();
+        let object = |of: &CType| matches!(of, CType::Opaque(_));
+        match &**to {
+            CType::Alias(name) if handle(name) => "new, found, found-list MOST COUNT",
+            CType::Pointer { to, .. } if object(to) => "new, found",
+            CType::Opaque(_) => "or-none, or nothing",
+            CType::Struct(_) => {
+                "in, out, in-list COUNT, fill-list COUNT. No program's object has a struct that the header shows"
+            }
+            CType::Void => "in-bytes LENGTH, out-bytes LENGTH, out-exact LENGTH",
+            to => match self.scalar(to) {
+                Some(Scalar::I8) => {
+                    "in-text, in-bytes LENGTH, out-bytes LENGTH, out-exact LENGTH, out"
+                }
+                Some(of) if of.bytes() == 1 => {
+                    "in-bytes LENGTH, out-bytes LENGTH, out-exact LENGTH, out"
+                }
+                Some(_) => "out, in-numbers COUNT, out-numbers COUNT, out-exact COUNT",
+                None => BY_HAND,
+            },
+        }
     }
 }
+
+/// What to do where no word fits.
+const BY_HAND: &str = "write the function by hand (by-hand = \"both\"), or refuse it";

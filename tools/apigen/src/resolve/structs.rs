@@ -6,6 +6,7 @@ use crate::facts::CType;
 use crate::model::{
     FunctionModel, Goes, Member, RefusedTags, Role, StructModel, TagCase, TaggedModel,
 };
+use crate::rust_names::of_member;
 use std::collections::BTreeMap;
 
 impl Resolver<'_> {
@@ -97,7 +98,7 @@ impl Resolver<'_> {
 
     fn member(&self, of: &str, name: &str) -> Option<&CType> {
         let found = self.facts.structs.get(of)?;
-        found.members.iter().find(|m| m.name == renamed(name)).map(|m| &m.ty)
+        found.members.iter().find(|m| m.name == of_member(name)).map(|m| &m.ty)
     }
 
     fn is_number(&self, of: &str, name: &str) -> bool {
@@ -118,8 +119,11 @@ impl Resolver<'_> {
                 ));
             }
         }
+        let renamed =
+            |(pointer, length): (&String, &String)| (of_member(pointer), of_member(length));
+        let lengths: BTreeMap<_, _> = notes.bytes.iter().map(renamed).collect();
         let told = |member: &str| {
-            notes.bytes.iter().any(|(pointer, length)| pointer == member || length == member)
+            lengths.iter().any(|(pointer, length)| pointer == member || length == member)
         };
         for member in found.members.iter().filter(|m| !told(&m.name)) {
             let bytes = matches!(&member.ty, CType::Array { of, .. } if of.to_string() == "u8");
@@ -134,13 +138,13 @@ impl Resolver<'_> {
             let key = format!("struct.{name}.refused");
             let status = notes.refused.as_deref().unwrap_or_default();
             RefusedTags {
-                tag: renamed(tag),
+                tag: of_member(tag),
                 bits: notes.refuse_bits,
                 status: self.value(&key, status, wrong).unwrap_or_default(),
                 allow: notes.allow.iter().filter_map(|c| self.value(&key, c, wrong)).collect(),
             }
         });
-        Some(Goes::Bytes { lengths: notes.bytes.clone(), refused })
+        Some(Goes::Bytes { lengths, refused })
     }
 
     fn tagged(
@@ -169,8 +173,9 @@ impl Resolver<'_> {
             }
         }
         let status = self.value(&key, &notes.refused, wrong)?;
-        let (tag, pointer) = (renamed(&notes.tag), notes.pointer.clone());
-        Some(TaggedModel { tag, pointer, length: notes.length.clone(), status, cases })
+        let [tag, pointer, length] =
+            [&notes.tag, &notes.pointer, &notes.length].map(|m| of_member(m));
+        Some(TaggedModel { tag, pointer, length, status, cases })
     }
 
     fn tag_case(&self, text: &str) -> Option<TagCase> {
@@ -181,9 +186,4 @@ impl Resolver<'_> {
         let (least, most) = text.split_once("..").unwrap_or((text, text));
         Some(TagCase::Flat(least.parse().ok()?, most.parse().ok()?))
     }
-}
-
-/// As [`crate::Facts::rename`].
-fn renamed(name: &str) -> String {
-    if name == "type" { "type_".into() } else { name.into() }
 }
