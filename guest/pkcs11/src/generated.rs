@@ -1170,7 +1170,8 @@ pub unsafe extern "C" fn C_OpenSession(
             )
             .map_err(|failure| failure.of_limit(177))?;
         if let Some(()) = outs {
-            session_place.write(session_new.keep_named().value());
+            let kept = session_new.keep_named();
+            session_place.write(kept.value());
         }
         Ok(returned)
     })
@@ -1397,8 +1398,8 @@ pub unsafe extern "C" fn C_CreateObject(
             },
         )?;
         if let Some((object_answer,)) = outs {
-            let owner = (!object_answer).then_some(session_name);
-            let kept = REMOTE.objects.keep_within(object_new, owner, kinds::SESSION);
+            let within = (!object_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(object_new, within, kinds::SESSION);
             object_place.write(kept.value());
         }
         Ok(returned)
@@ -1440,8 +1441,8 @@ pub unsafe extern "C" fn C_CopyObject(
             },
         )?;
         if let Some((new_object_answer,)) = outs {
-            let owner = (!new_object_answer).then_some(session_name);
-            let kept = REMOTE.objects.keep_within(new_object_new, owner, kinds::SESSION);
+            let within = (!new_object_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(new_object_new, within, kinds::SESSION);
             new_object_place.write(kept.value());
         }
         Ok(returned)
@@ -2826,8 +2827,8 @@ pub unsafe extern "C" fn C_GenerateKey(
             },
         )?;
         if let Some((key_answer,)) = outs {
-            let owner = (!key_answer).then_some(session_name);
-            let kept = REMOTE.objects.keep_within(key_new, owner, kinds::SESSION);
+            let within = (!key_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(key_new, within, kinds::SESSION);
             key_place.write(kept.value());
         }
         Ok(returned)
@@ -2893,11 +2894,11 @@ pub unsafe extern "C" fn C_GenerateKeyPair(
             },
         )?;
         if let Some((public_key_answer, private_key_answer)) = outs {
-            let owner = (!public_key_answer).then_some(session_name);
-            let kept = REMOTE.objects.keep_within(public_key_new, owner, kinds::SESSION);
+            let within = (!public_key_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(public_key_new, within, kinds::SESSION);
             public_key_place.write(kept.value());
-            let owner = (!private_key_answer).then_some(session_name);
-            let kept = REMOTE.objects.keep_within(private_key_new, owner, kinds::SESSION);
+            let within = (!private_key_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(private_key_new, within, kinds::SESSION);
             private_key_place.write(kept.value());
         }
         Ok(returned)
@@ -2999,8 +3000,8 @@ pub unsafe extern "C" fn C_UnwrapKey(
             },
         )?;
         if let Some((key_answer,)) = outs {
-            let owner = (!key_answer).then_some(session_name);
-            let kept = REMOTE.objects.keep_within(key_new, owner, kinds::SESSION);
+            let within = (!key_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(key_new, within, kinds::SESSION);
             key_place.write(kept.value());
         }
         Ok(returned)
@@ -3049,8 +3050,8 @@ pub unsafe extern "C" fn C_DeriveKey(
             },
         )?;
         if let Some((key_answer,)) = outs {
-            let owner = (!key_answer).then_some(session_name);
-            let kept = REMOTE.objects.keep_within(key_new, owner, kinds::SESSION);
+            let within = (!key_answer).then_some(session_name);
+            let kept = REMOTE.objects.keep_within(key_new, within, kinds::SESSION);
             key_place.write(kept.value());
         }
         Ok(returned)

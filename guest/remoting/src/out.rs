@@ -287,9 +287,9 @@ impl<T: Item> Room<'_, T> {
     }
 }
 
-/// Places in bytes of a test's own, which reads there what was written.
+/// The bytes of a place that a test filled before.
 #[cfg(test)]
-pub(crate) fn places_in(bytes: &mut [u8]) -> &mut [std::mem::MaybeUninit<u8>] {
-    // SAFETY: they are the same bytes. Tests write values there, and never make a place uninitialized.
-    unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
+pub(crate) fn initialized(to: Vec<std::mem::MaybeUninit<u8>>) -> Vec<u8> {
+    // SAFETY: tests make each byte of it.
+    to.into_iter().map(|byte| unsafe { byte.assume_init() }).collect()
 }

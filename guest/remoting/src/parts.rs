@@ -84,7 +84,6 @@ pub fn parts_filled<S: PartialEq + Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::out::places_in;
     use vfun_remoting::{Reader, Writer};
 
     const OK: u64 = 0;
@@ -137,13 +136,14 @@ mod tests {
         room: Option<usize>,
     ) -> (Result<u64, Failure>, u64, Vec<u8>) {
         let bytes: Vec<u8> = (0..bytes).map(|at| (at % 199) as u8).collect();
-        let mut to = vec![0xEE; room.unwrap_or_default()];
+        let mut to = vec![MaybeUninit::new(0xEE); room.unwrap_or_default()];
         let mut len = 0;
-        let to_fill = room.map(|_| places_in(&mut to));
+        let to_fill = room.map(|_| &mut to[..]);
         let mut place = Room { to: to_fill, len: &mut len, most: PART_BYTES as u64 + 64 };
         let done = parts_turned(Some(&bytes), &mut place, [OK, SMALL], |part, instead, room| {
             Ok(library.turn(part.expect("bytes"), instead, room))
         });
+        let to = crate::out::initialized(to);
         (done, len, to)
     }
 

@@ -22,7 +22,7 @@ const EVERY: Duration = Duration::from_millis(200);
 /// may be looked at. A slot counts once, however often something happened to it.
 const EVENTS_MAX: usize = 4096;
 
-/// What one program waits for.
+/// One program's.
 #[derive(Default)]
 struct Waiting {
     /// Slots with events that the program was not told of.
@@ -32,19 +32,19 @@ struct Waiting {
     events: Option<Arc<Events>>,
 }
 
-struct Programs {
+struct AllWaiting {
     by_number: BTreeMap<u64, Waiting>,
     numbers: u64,
     /// A thread asks the module.
     watched: bool,
 }
 
-static ALL: Mutex<Programs> =
-    Mutex::new(Programs { by_number: BTreeMap::new(), numbers: 0, watched: false });
+static ALL: Mutex<AllWaiting> =
+    Mutex::new(AllWaiting { by_number: BTreeMap::new(), numbers: 0, watched: false });
 /// A program has gone.
 static FEWER: Condvar = Condvar::new();
 
-fn all() -> MutexGuard<'static, Programs> {
+fn all() -> MutexGuard<'static, AllWaiting> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -71,7 +71,7 @@ impl Waiting {
     }
 }
 
-impl Programs {
+impl AllWaiting {
     fn somebody_waits(&self) -> bool {
         self.by_number.values().any(|program| program.waits > 0)
     }
@@ -160,7 +160,7 @@ fn collect(native: &Native, slots: &Slots) -> Result<(), u64> {
 /// Asks the module until nobody waits any more.
 fn watch(native: &Native, slots: &Slots, begun: Option<Begun>) {
     loop {
-        let still = |all: &mut Programs| all.somebody_waits();
+        let still = |all: &mut AllWaiting| all.somebody_waits();
         let waited = FEWER.wait_timeout_while(all(), EVERY, still);
         let (mut all, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         if !timeout.timed_out() {

@@ -13,8 +13,8 @@ const WORDS: &[&str] = &[
 
 /// What generated functions call things of their own.
 const OWN: &[&str] = &[
-    "answer", "args", "cx", "found", "fresh", "kept", "link", "native", "outs", "owner", "packed",
-    "parent", "r", "reply", "returned", "state", "turn", "w",
+    "answer", "args", "cx", "found", "fresh", "kept", "link", "native", "outs", "packed", "parent",
+    "r", "reply", "returned", "state", "turn", "w", "within",
 ];
 
 /// What they add to a parameter's name, for what belongs to it.

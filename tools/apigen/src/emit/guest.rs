@@ -569,17 +569,17 @@ fn after(model: &Model, function: &FunctionModel) -> String {
                 let kept = match &kind_of(model, k).within {
                     None => format!("{name}_new.keep_named()"),
                     Some((owner, _)) => {
-                        let _ = writeln!(
-                            text,
-                            "let owner = (!{name}_answer).then_some({});\n\
-                             let kept = REMOTE.objects.keep_within({name}_new, owner, kinds::{});",
-                            owner_name(function, owner),
+                        let owner_name = owner_name(function, owner);
+                        text.push_str(&format!(
+                            "let within = (!{name}_answer).then_some({owner_name});\n"
+                        ));
+                        format!(
+                            "REMOTE.objects.keep_within({name}_new, within, kinds::{})",
                             kind(owner)
-                        );
-                        "kept".into()
+                        )
                     }
                 };
-                writeln!(text, "{name}_place.write({kept}.value());")
+                writeln!(text, "let kept = {kept};\n{name}_place.write(kept.value());")
             }
             Role::NewObject { .. } => {
                 writeln!(text, "{name}_place.write({pointer}({name}_new.keep().pointer()));")
