@@ -72,6 +72,10 @@ impl Backend for Verbs {
         generated::dispatch(&mut self.state, &self.native, call, cx, args, reply)
     }
 
+    fn is_secret(call: u16) -> bool {
+        generated::is_secret(call)
+    }
+
     fn destroy(&mut self, kind: Kind, native: usize) -> bool {
         generated::destroy(&self.native, kind, native)
     }
