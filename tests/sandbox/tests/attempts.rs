@@ -691,5 +691,7 @@ fn a_folder_that_is_full_starts_no_service() {
     let ended =
         |stand: &Stand| stand.log().contains("is ended: ") && stand.log().contains("holds more");
     attacker.stand.until("it is ended", ended);
-    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    // The log says so before the process is gone.
+    let gone = |_: &Stand| !std::path::Path::new(&format!("/proc/{pid}")).exists();
+    attacker.stand.until("its process is gone", gone);
 }
