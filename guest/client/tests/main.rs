@@ -10,4 +10,5 @@ mod connect;
 mod control;
 mod fake;
 mod host_nonsense;
+mod queues;
 mod tcp;

@@ -155,7 +155,9 @@ impl Core {
                 Stage::Closing { .. } => self.free_grant(channel, out),
                 Stage::Broken { .. } => self.off_broken(channel, out),
                 _ if g.is_let_go() => self.change_over(now, channel, out),
-                _ => {}
+                // Unasked: R-ARN-5. Of calls, a service that was asked by the manager
+                // before this one may say so late.
+                _ => _ = self.dies_with_service(channel, "its service has let go of it", out),
             }
         }
         if let Some(s) = self.services.get_mut(&service) {

@@ -2,7 +2,8 @@
 //! one that is stopped, stuck or taken over ends no call by its deadline and
 //! answers nothing. See [`services`](super::services) for the times.
 //!
-//! - Channels: calls that wait while none is answered, as the window shows.
+//! - Channels: calls that wait while none is answered, and queues whose word *life* stands
+//!   still, as the window shows.
 //! - The socket: words that an answer is due to. A service is asked for a sign of
 //!   life then, which its main thread gives whatever its driver does.
 //! - Channels and buffers that it does not let go of, and buffers that it does not take,
@@ -24,15 +25,15 @@ use vfun_wire::kind::ChannelKind;
 /// What a look at a channel showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Calls answered so far.
+    /// Calls answered so far; of queues their sign of life.
     pub calls: u64,
-    /// Some are posted and not answered.
+    /// Some are posted and not answered. Queues always wait for a sign of life.
     pub waits: bool,
     /// Of these one was begun.
     pub begun: bool,
 }
 
-/// A channel on which calls wait while none is answered.
+/// A channel on which calls wait while none is answered, or a sign of life stands still.
 #[derive(Debug)]
 struct Still {
     calls: u64,
@@ -67,6 +68,16 @@ pub(super) struct Watch {
     parted: BTreeMap<(ServiceId, Handle), u64>,
 }
 
+/// How long a channel may stand still before its service is told to look at it, ms.
+fn may_stand_still(g: &Grant) -> u64 {
+    if g.subject.shape.kind == ChannelKind::Queues {
+        return QUEUES_STILL_MS;
+    }
+    // One that policy slows down may rest for the time of a call.
+    let pace = 1000u64.checked_div(g.terms.calls_per_s.into()).unwrap_or(0);
+    u64::from(g.terms.deadline_ms) + pace + OVERDUE_MS
+}
+
 impl Core {
     /// Words to a service wait for want of room for descriptors on their way, or no
     /// longer. It does not know what it is to do meanwhile: no time counts against it.
@@ -93,11 +104,12 @@ impl Core {
         self.watch.told.get(&service) == Some(&None)
     }
 
-    /// The channels whose calls have a deadline that the manager looks at.
+    /// The channels whose calls have a deadline that the manager looks at, and those whose
+    /// service must show that it lives.
     pub fn watched(&self) -> impl Iterator<Item = (Handle, &Grant)> {
         self.grants.iter().filter(|(_, g)| {
             matches!(g.stage, Stage::Active { .. })
-                && g.subject.shape.kind == ChannelKind::Calls
+                && g.subject.shape.kind != ChannelKind::Floor
                 && g.moving().is_none()
                 && g.also().is_none()
         })
@@ -124,9 +136,7 @@ impl Core {
         for &(channel, p) in values {
             let Ok(g) = self.grants.get(channel) else { continue };
             let Some(service) = g.service().filter(|_| p.waits) else { continue };
-            // One that policy slows down may rest for the time of a call.
-            let pace = 1000u64.checked_div(g.terms.calls_per_s.into()).unwrap_or(0);
-            let most = u64::from(g.terms.deadline_ms) + pace + OVERDUE_MS;
+            let most = may_stand_still(g);
             let (since, mut told) = match before.get(&channel) {
                 Some(s) if s.calls == p.calls => (s.since, s.told),
                 _ => (now, None),
@@ -166,8 +176,12 @@ impl Core {
         ms: u64,
         out: &mut Vec<Action>,
     ) {
-        let app = self.grants.get(channel).map_or("", |g| &g.holder.app);
+        let Ok(g) = self.grants.get(channel) else { return };
+        let app = &g.holder.app;
         let what = match begun {
+            _ if g.subject.shape.kind == ChannelKind::Queues => {
+                format!("it has shown app '{app}', which has queues, no sign of life for {ms} ms")
+            }
             true => format!("a call of app '{app}' lasts for {ms} ms, and it did not end it"),
             false => format!("calls of app '{app}' wait for {ms} ms, and it begins none"),
         };

@@ -423,6 +423,13 @@ impl HostWindow {
         self.datain(place).map_or(0, |(datain, _)| datain.load(in_header::CALLS, Ordering::Relaxed))
     }
 
+    /// The sign of life of a channel of queues, by its service's word; `None` for other kinds.
+    pub fn life(&self, place: &ChannelPlace) -> Option<u64> {
+        let head = self.pages.range(place.head());
+        let queues = place.kind() == ChannelKind::Queues;
+        queues.then(|| head.load(host_head::LIFE, Ordering::Relaxed))
+    }
+
     /// Whether a call of a channel was begun and not answered, by its service's word.
     pub fn computes(&self, place: &ChannelPlace) -> bool {
         let Some((datain, calls)) = self.datain(place) else { return false };
@@ -542,6 +549,8 @@ mod tests {
             let head = window.pages.range(place.head());
             head.store(host_head::RANG, 5, Ordering::Relaxed);
             head.store(in_header::CALLS, 3, Ordering::Relaxed);
+            head.store(host_head::LIFE, 9, Ordering::Relaxed);
+            assert_eq!(window.life(&place), Some(9));
             assert_eq!(window.counters(&place), Counters { rang: 5, ..Counters::default() });
             let looked = (window.answered(&place), window.in_flight(&place));
             assert_eq!((looked, window.computes(&place)), ((0, 0), false));

@@ -61,8 +61,7 @@ impl Serving {
     }
 
     fn came(&mut self, channel: QueuesChannel) {
-        // A channel that cannot be listened to is not served; its program waits for its
-        // first answer in vain, and sees that by its own limit.
+        // A channel that cannot be listened to is let go of, which ends it.
         if self.waiter.add(&channel).is_ok() {
             self.channels.insert(channel.handle(), Mirrored::new(channel));
         }

@@ -290,6 +290,22 @@ fn a_channel_is_closed_when_the_engine_has_let_go_of_its_memory() {
 }
 
 #[test]
+fn a_channel_that_the_engine_lets_go_of_unasked_ends() {
+    let mut s = mirror();
+    // A bell that nobody can listen to.
+    let file = Bell::from_fd(tempfile::tempfile().unwrap().into());
+    let queued = Queued::laid_out(5, PAGES, Some((file, Bell::new().unwrap())));
+    queued.serve(&mut s);
+    assert_eq!(s.hear(), FromService::Closed { channel: 5 });
+    // That was said: it is not said again, and its handle may come again.
+    s.tell(ToService::Close { channel: 5 });
+    let next = Queued::new(5);
+    next.serve(&mut s);
+    s.close(5);
+    s.stop();
+}
+
+#[test]
 fn what_a_program_writes_breaks_its_own_queue_and_no_other() {
     let mut s = mirror();
     let calls = s.open(1, Shape::default());

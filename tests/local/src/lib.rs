@@ -11,6 +11,7 @@ pub mod huge;
 pub mod modules;
 pub mod pkcs11;
 pub mod placed;
+pub mod queues;
 pub mod raw;
 pub mod softhsm;
 pub mod vm;

@@ -23,6 +23,7 @@ mod opencl;
 mod pkcs11;
 mod policy;
 mod projects;
+mod queues;
 mod starting;
 mod submit;
 mod takeover;

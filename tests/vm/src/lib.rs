@@ -19,6 +19,7 @@ pub mod oneway;
 pub mod openvswitch;
 pub mod orders;
 pub mod pinger;
+pub mod queues;
 pub mod roundtrip;
 pub mod runs;
 pub mod tally;

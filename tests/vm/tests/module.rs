@@ -1,5 +1,6 @@
 //! The guest's kernel module, in real guests with a real manager.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 use vfun_testguest::Guest;
 use vfun_tests_local::{Stand, programs};
@@ -10,6 +11,11 @@ use vfun_tests_vm::{LONG, boot};
 
 /// How long one run of the random caller takes.
 const FUZZ_SECONDS: u32 = 10;
+
+fn kill(pid: u32) {
+    let pid = Pid::from_raw(pid as i32).expect("a pid");
+    kill_process(pid, Signal::KILL).expect("it is there");
+}
 
 fn gone(stand: &Stand) {
     stand.until("all sessions gone", |s| s.totals().1 == 0 && s.totals().2 == 0);
@@ -67,6 +73,35 @@ fn a_buffer_is_shared_with_the_host_and_nobody_else_and_goes_with_its_program() 
     ok(&guest, "kill -9 $(cat /tmp/b.pid)");
     gone(&stand);
     stand.until("the buffer given back", |s| s.status().buffers == 0);
+    healthy(&guest);
+}
+
+/// Queues of a program in the guest: woken through the module, and told of their end.
+#[test]
+fn queues_work_through_it_until_their_service_dies() {
+    let stand = Stand::start();
+    let mut config = module_config("queues", vec![doorbell_client(&stand, "vm1", "")]);
+    config.files.push((programs().join("vfun-vm-app"), "/usr/bin/vfun-vm-app".into()));
+    let guest = boot(&config);
+    load(&guest);
+    let said = |what: &str| {
+        let until = format!(
+            "until grep -q -E '{what}|^error|panicked' /tmp/q; do usleep 20000; done; cat /tmp/q"
+        );
+        ok(&guest, &until)
+    };
+    ok(&guest, "vfun-vm-app queues > /tmp/q 2>&1 &");
+    let back = said("^back");
+    assert!(back.ends_with("back 20250"), "{back}\n{}", stand.log());
+    // Another program of the guest reaches nothing of them.
+    let other = ok(&guest, "vfun-vm-app reach 2>/dev/null");
+    assert!(other.starts_with("read [0] write []"), "{other}");
+    let queues = stand.grants().into_iter().find(|g| g.depth == 0).expect("it is active");
+    assert_eq!((queues.function.as_str(), queues.state.as_str()), ("mirror", "active"));
+    kill(queues.pid.expect("it is served"));
+    let over = said("^over");
+    assert!(over.contains("error Broken") && over.contains("its service died"), "{over}");
+    gone(&stand);
     healthy(&guest);
 }
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfun_ring::WindowMemory;
 use vfun_window::{MapError, ReadSpan, WriteSpan};
+use vfun_wire::LINE;
 
 /// An active channel of queues; threads may share it. Dropping it releases the grant.
 ///
@@ -83,12 +84,18 @@ impl Queues {
     }
 
     /// A part of each side, as one end of a queue sees it: what this program writes lies in
-    /// `program`, what it reads in `host`. Both are bytes from the side's start.
+    /// `program`, what it reads in `host`. Both are bytes from the side's start. It is safe to
+    /// give what a service answered: it is checked here.
     ///
     /// # Errors
-    /// [`Error::Map`]: a range is not inside of its side.
+    /// [`Error::Map`]: a range is not inside of its side, or does not begin at a multiple of
+    /// 64 bytes.
     pub fn memory(&self, program: Range<usize>, host: Range<usize>) -> Result<WindowMemory> {
-        let length = |r: &Range<usize>| r.end.checked_sub(r.start);
+        // Words are read and written as such: none may lie across two lines.
+        let length = |r: &Range<usize>| match r.start.is_multiple_of(LINE) {
+            true => r.end.checked_sub(r.start),
+            false => None,
+        };
         let part = || {
             let mine = self.program.part(program.start, length(&program)?).ok()?;
             let theirs = self.host.part(host.start, length(&host)?).ok()?;

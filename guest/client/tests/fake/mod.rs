@@ -21,11 +21,12 @@ use vfun_wire::attach::{ATTACH_MAGIC, Attach, AttachAck};
 use vfun_wire::channel::{in_header, side_bytes};
 use vfun_wire::control::*;
 use vfun_wire::header::*;
-use vfun_wire::kind::{Calls, CallsShape, ChannelKind};
+use vfun_wire::kind::{Calls, CallsShape, ChannelKind, Shape};
 use vfun_wire::limits::*;
 use vfun_wire::message::*;
 use vfun_wire::names;
 use vfun_wire::place::ChannelPlace;
+use vfun_wire::queues::QueuesShape;
 use vfun_wire::range::{Access as Writes, Range};
 use zerocopy::little_endian::{I32, U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -492,13 +493,9 @@ impl Host {
             return Err(Nack::new(NackCode::DeviceBusy, "all are taken").offering_software());
         }
         let mut n = n;
-        let asked = CallsShape::read(&n.shape).unwrap();
-        let depth = if asked.depth.get() == 0 { DEPTH_DEFAULT } else { asked.depth.get() };
-        let cell_bytes = match asked.cell_bytes.get() {
-            u32::MAX => CELL_BYTES_DEFAULT,
-            bytes => bytes.next_multiple_of(64),
-        };
-        n.shape = CallsShape::new(depth, cell_bytes).shape();
+        if n.kind.get() != ChannelKind::Queues.to_wire() {
+            n.shape = cells(&n.shape);
+        }
         let mut ack = NegotiateAck::new_zeroed();
         let mut grants = self.grants.lock().unwrap();
         ack.grant = U64::new(grants.len() as u64 + 1);
@@ -518,6 +515,9 @@ impl Host {
 
     fn activate(self: &Arc<Self>, grant: u64) -> Result<Vec<u8>, Nack> {
         let n = self.grants.lock().unwrap()[grant as usize - 1].1;
+        if n.kind.get() == ChannelKind::Queues.to_wire() {
+            return Ok(self.lay_queues_out(grant, &n.shape));
+        }
         let shape = CallsShape::read(&n.shape).unwrap();
         let (depth, cell_bytes) = (shape.depth.get(), shape.cell_bytes.get());
         let side = side_bytes(depth, cell_bytes).unwrap();
@@ -544,6 +544,20 @@ impl Host {
         let run = move || service::run(&host, &place, factorial, &ended);
         self.services.lock().unwrap().push(Running { grant, end, thread: std::thread::spawn(run) });
         Ok(place.ack(grant))
+    }
+
+    /// A channel of queues, of which the test plays the service.
+    fn lay_queues_out(&self, grant: u64, shape: &Shape) -> Vec<u8> {
+        let s = QueuesShape::read(shape).unwrap();
+        let [program, host] = [s.program_pages, s.host_pages].map(|n| u64::from(n.get()) << 12);
+        let at = self.heap.fetch_add(program + host, Ordering::SeqCst);
+        let ranges = [
+            Range::new(0, Writes::AppWrites, at, program),
+            Range::new(0, Writes::HostWrites, at + program, host),
+        ];
+        let place = ChannelPlace::new(ChannelKind::Queues, *shape, (1, 2), &ranges).unwrap();
+        self.places.lock().unwrap().push((grant, place));
+        place.ack(grant)
     }
 
     /// Gives a channel's pages to whoever asks next.
@@ -579,6 +593,17 @@ impl Host {
         }
         body
     }
+}
+
+/// The shape that is granted, with the defaults of what is left out.
+fn cells(asked: &Shape) -> Shape {
+    let asked = CallsShape::read(asked).unwrap();
+    let depth = if asked.depth.get() == 0 { DEPTH_DEFAULT } else { asked.depth.get() };
+    let cell_bytes = match asked.cell_bytes.get() {
+        u32::MAX => CELL_BYTES_DEFAULT,
+        bytes => bytes.next_multiple_of(64),
+    };
+    CallsShape::new(depth, cell_bytes).shape()
 }
 
 /// Two codes, one an answer.

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::policy::parse;
+use crate::services::{OVERDUE_MS, QUEUES_STILL_MS};
+use crate::watch::Progress;
 use std::path::Path;
 use vfun_wire::kind::ChannelKind;
 use vfun_wire::queues::{Queues, QueuesShape};
@@ -158,6 +160,55 @@ fn a_service_that_dies_takes_its_queues_with_it_and_no_calls() {
     assert_ne!(other, queues);
     b.ask(1, Kind::Release, s, queues.0.to_le_bytes().as_slice());
     assert!(b.core.grants().all(|(h, _)| h != queues), "no service had it");
+}
+
+#[test]
+fn queues_that_a_service_lets_go_of_unasked_are_lost() {
+    let mut b = bed();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (calls, service) = b.active(1, s, "mirror");
+    let (queues, _, _) = active(&mut b, s);
+    // Of calls this says nothing: it may be the late end of an earlier move.
+    assert_eq!(broken(&b.feed(Event::ChannelClosed { service, channel: calls })), []);
+    let other = ServiceId(service.0 + 1);
+    assert_eq!(broken(&b.feed(Event::ChannelClosed { service: other, channel: queues })), []);
+    let out = b.feed(Event::ChannelClosed { service, channel: queues });
+    assert_eq!(broken(&out), [BreakReason::ServiceLost]);
+    let state = |b: &Bed, h| b.core.grants().find(|(g, _)| *g == h).unwrap().1.state();
+    assert_eq!(state(&b, queues), GrantState::Broken);
+    assert_eq!(state(&b, calls), GrantState::Active);
+    assert_eq!(broken(&b.feed(Event::ChannelClosed { service, channel: queues })), []);
+    b.ask(1, Kind::Release, s, queues.0.to_le_bytes().as_slice());
+    assert!(b.core.grants().all(|(h, _)| h != queues), "no service has it");
+}
+
+#[test]
+fn a_service_that_shows_no_sign_of_life_is_ended() {
+    let mut b = bed();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (channel, service, _) = active(&mut b, s);
+    assert_eq!(b.core.watched().count(), 1);
+    let mut look = |b: &mut Bed, ms: u64, calls: u64| {
+        b.now += ms;
+        b.feed(Event::Progress {
+            values: vec![(channel, Progress { calls, waits: true, begun: false })],
+        })
+    };
+    // It moves, however seldom.
+    for life in 0..5 {
+        assert!(look(&mut b, QUEUES_STILL_MS - 1, life).is_empty(), "{life}");
+    }
+    assert!(look(&mut b, QUEUES_STILL_MS - 1, 4).is_empty());
+    let out = look(&mut b, 1, 4);
+    assert!(matches!(out[..], [Action::Look { service: to, .. }] if to == service), "{out:?}");
+    assert!(look(&mut b, OVERDUE_MS - 1, 4).is_empty());
+    let out = look(&mut b, 1, 4);
+    let says =
+        |a: &Action| matches!(a, Action::LogOf { text, .. } if text.contains("no sign of life"));
+    assert!(out.iter().any(says), "{out:?}");
+    assert!(out.iter().any(|a| matches!(a, Action::KillService { service: s } if *s == service)));
+    let out = b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) });
+    assert_eq!(broken(&out), [BreakReason::ServiceLost]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Looks in windows whether calls are answered: a service that does not run ends
-//! none by its deadline. What is made of it is the core's
+//! Looks in windows whether calls are answered, and whether services of queues show that
+//! they live: a service that does not run ends no call by its deadline. What is made of it is the core's
 //! ([`watch`](crate::core::watch)).
 
 use super::Daemon;
@@ -30,11 +30,12 @@ impl Daemon {
         for (channel, g) in self.rim.core.watched() {
             let there = self.rim.windows.get(&g.holder.window).zip(g.channel());
             let Some((a, place)) = there else { continue };
-            let calls = a.window.answered(&place);
+            let life = a.window.life(&place);
+            let calls = life.unwrap_or_else(|| a.window.answered(&place));
             // Where calls were answered since, those that wait are not looked at.
             let still = self.answered.get(&channel) == Some(&calls);
             let begun = still && a.window.computes(&place);
-            let waits = begun || still && a.window.any_due(&place);
+            let waits = begun || still && (life.is_some() || a.window.any_due(&place));
             values.push((channel, Progress { calls, waits, begun }));
             answered.insert(channel, calls);
         }

@@ -450,7 +450,9 @@ impl<E: Engine> Control<E> {
                 c.watched = None;
                 // A driver may keep a handle of an earlier call, and with it the lender.
                 c.running.expire();
-                let closing = c.closing;
+                // An engine may let go of queues unasked: the manager breaks them then.
+                let unasked = matches!(c.running, Running::Queues(_)) && !self.stopping;
+                let closing = c.closing || unasked;
                 if let End::Lost(reason) = end {
                     let app = &c.app;
                     log::line(format_args!(

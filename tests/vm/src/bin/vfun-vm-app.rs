@@ -8,6 +8,8 @@
 //!   vfun-vm-app null CALLS                  a null call, median and others, ns
 //!   vfun-vm-app buffer                      shares memory with the host until it is killed
 //!   vfun-vm-app any ROUNDS                  waits for one of two calls by a descriptor
+//!   vfun-vm-app queues                      has entries of queues sent back, and waits for
+//!                                           the queues' end
 //!   vfun-vm-app handles GRANT RESOURCE      what is answered to it without the library, in
 //!                                           the window of this PCI device, for others' handles
 //!   vfun-vm-app word RESOURCE OFFSET [HEX]  the word there in the window of this PCI device,
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         ["null", calls] => null(number(calls)),
         ["buffer"] => buffer(),
         ["any", rounds] => any(number(rounds)),
+        ["queues"] => vfun_tests_vm::queues::until_lost(),
         ["handles", grant, resource] => handles(grant, Path::new(resource)),
         ["word", resource, offset] => word(Path::new(resource), number(offset), None),
         ["word", resource, offset, hex] => {

@@ -15,9 +15,9 @@ use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 use vfun_ring::WindowMemory;
 use vfun_window::{Bell, OutOfBounds, ReadSpan, WriteSpan};
-use vfun_wire::PAGE;
 use vfun_wire::channel::in_header;
 use vfun_wire::queues::{host_head, program_head};
+use vfun_wire::{LINE, PAGE};
 
 /// What an engine keeps of a channel of queues, as the service sees it.
 pub trait QueuesHeld: Send {
@@ -26,6 +26,8 @@ pub trait QueuesHeld: Send {
     /// channel has ended when the engine has dropped all that it has of it: the
     /// [`QueuesChannel`], its spans and memories, its [`ProgramBell`]s. Until then its pages
     /// are not given out again, and a manager ends a service that takes seconds for it.
+    /// An engine that drops all of that before it is told so ends the channel by itself:
+    /// its program sees a channel whose service is lost.
     fn end(self: Box<Self>);
 }
 
@@ -45,9 +47,11 @@ pub struct QueuesChannel {
     bell: ProgramBell,
 }
 
-/// Bytes of a range, if it is one.
+/// Bytes of a range, if it is one and begins at a line: words are read and written as such,
+/// and none may lie across two lines.
 fn length(range: &Range<usize>) -> Result<usize, OutOfBounds> {
-    range.end.checked_sub(range.start).ok_or(OutOfBounds)
+    let bytes = range.end.checked_sub(range.start);
+    bytes.filter(|_| range.start.is_multiple_of(LINE)).ok_or(OutOfBounds)
 }
 
 impl QueuesChannel {
@@ -94,7 +98,8 @@ impl QueuesChannel {
     /// what is read in `program`. Both are bytes from the side's start.
     ///
     /// # Errors
-    /// [`OutOfBounds`]: a range is not inside of its side.
+    /// [`OutOfBounds`]: a range is not inside of its side, or does not begin at a multiple of
+    /// 64 bytes.
     pub fn memory(
         &self,
         host: Range<usize>,

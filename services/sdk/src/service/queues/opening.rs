@@ -75,10 +75,11 @@ impl RunningQueues {
         self.held.is_none() && !self.told
     }
 
-    /// Tells the main thread, once, that the engine has let go.
+    /// Tells the main thread, once, that the engine has let go, asked or not.
     pub fn look(&mut self) {
-        if self.is_leaving() && self.sides.iter().all(|side| side.strong_count() == 0) {
+        if !self.told && self.sides.iter().all(|side| side.strong_count() == 0) {
             self.told = true;
+            self.stop();
             self.teller.tell(Event::Ended(End::Stopped));
         }
     }
