@@ -1170,8 +1170,7 @@ pub unsafe extern "C" fn C_OpenSession(
             )
             .map_err(|failure| failure.of_limit(177))?;
         if let Some(()) = outs {
-            let kept = session_new.keep_named();
-            session_place.write(kept.value());
+            session_place.write(session_new.keep_named().value());
         }
         Ok(returned)
     })
@@ -1400,7 +1399,6 @@ pub unsafe extern "C" fn C_CreateObject(
         if let Some((object_answer,)) = outs {
             let owner = (!object_answer).then_some(session_name);
             let kept = REMOTE.objects.keep_within(object_new, owner, kinds::SESSION);
-            let kept = kept;
             object_place.write(kept.value());
         }
         Ok(returned)
@@ -1444,7 +1442,6 @@ pub unsafe extern "C" fn C_CopyObject(
         if let Some((new_object_answer,)) = outs {
             let owner = (!new_object_answer).then_some(session_name);
             let kept = REMOTE.objects.keep_within(new_object_new, owner, kinds::SESSION);
-            let kept = kept;
             new_object_place.write(kept.value());
         }
         Ok(returned)
@@ -2831,7 +2828,6 @@ pub unsafe extern "C" fn C_GenerateKey(
         if let Some((key_answer,)) = outs {
             let owner = (!key_answer).then_some(session_name);
             let kept = REMOTE.objects.keep_within(key_new, owner, kinds::SESSION);
-            let kept = kept;
             key_place.write(kept.value());
         }
         Ok(returned)
@@ -2899,11 +2895,9 @@ pub unsafe extern "C" fn C_GenerateKeyPair(
         if let Some((public_key_answer, private_key_answer)) = outs {
             let owner = (!public_key_answer).then_some(session_name);
             let kept = REMOTE.objects.keep_within(public_key_new, owner, kinds::SESSION);
-            let kept = kept;
             public_key_place.write(kept.value());
             let owner = (!private_key_answer).then_some(session_name);
             let kept = REMOTE.objects.keep_within(private_key_new, owner, kinds::SESSION);
-            let kept = kept;
             private_key_place.write(kept.value());
         }
         Ok(returned)
@@ -3007,7 +3001,6 @@ pub unsafe extern "C" fn C_UnwrapKey(
         if let Some((key_answer,)) = outs {
             let owner = (!key_answer).then_some(session_name);
             let kept = REMOTE.objects.keep_within(key_new, owner, kinds::SESSION);
-            let kept = kept;
             key_place.write(kept.value());
         }
         Ok(returned)
@@ -3058,7 +3051,6 @@ pub unsafe extern "C" fn C_DeriveKey(
         if let Some((key_answer,)) = outs {
             let owner = (!key_answer).then_some(session_name);
             let kept = REMOTE.objects.keep_within(key_new, owner, kinds::SESSION);
-            let kept = kept;
             key_place.write(kept.value());
         }
         Ok(returned)

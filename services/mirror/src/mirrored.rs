@@ -55,8 +55,11 @@ impl Mirrored {
 
     /// One turn of each pair: whether anything was there.
     pub fn turn(&mut self) -> bool {
-        let bell = &self.bell;
-        self.pairs.iter_mut().fold(false, |any, pair| pair.turn(bell) || any)
+        let mut any = false;
+        for pair in &mut self.pairs {
+            any |= pair.turn(&self.bell);
+        }
+        any
     }
 
     /// Says everywhere that the service sleeps, and fences.

@@ -83,7 +83,11 @@ impl Serving {
     }
 
     fn turn(&mut self) -> bool {
-        self.channels.values_mut().fold(false, |any, channel| channel.turn() || any)
+        let mut any = false;
+        for channel in self.channels.values_mut() {
+            any |= channel.turn();
+        }
+        any
     }
 
     /// Says that it sleeps, looks once more, and sleeps (R-SLP-1).

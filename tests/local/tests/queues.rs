@@ -331,7 +331,9 @@ fn a_channel_of_another_program_cannot_be_named() {
     let (handle, token) = (t.queues.handle(), t.queues.token());
     t.queues.release().unwrap();
     let request = PairRequest { channel: handle, token, depth: 4 };
-    assert!(matches!(m.calls.call(&request.to_bytes()), Err(Error::Driver { .. })));
+    stand.until("the service has let go of it", |_| {
+        matches!(m.calls.call(&request.to_bytes()), Err(Error::Driver { .. }))
+    });
 }
 
 /// What no library sends.
@@ -439,6 +441,7 @@ fn over_tcp_there_are_no_queues() {
     stand
         .add_client("name = \"remote\"\nkind = \"host\"\nwindow = \"4 MiB\"\ntcp = \"open\"\n")
         .unwrap();
+    stand.until("the gateway listens", |_| std::net::TcpStream::connect(&address).is_ok());
     let session = ConnectOptions::new("far")
         .client("remote")
         .endpoint(Endpoint::Tcp(address))

@@ -170,7 +170,7 @@ fn queues_that_a_service_lets_go_of_unasked_are_lost() {
     let (queues, _, _) = active(&mut b, s);
     // Of calls this says nothing: it may be the late end of an earlier move.
     assert_eq!(broken(&b.feed(Event::ChannelClosed { service, channel: calls })), []);
-    let other = ServiceId(service.0 + 1);
+    let other = service + 1;
     assert_eq!(broken(&b.feed(Event::ChannelClosed { service: other, channel: queues })), []);
     let out = b.feed(Event::ChannelClosed { service, channel: queues });
     assert_eq!(broken(&out), [BreakReason::ServiceLost]);
@@ -188,7 +188,7 @@ fn a_service_that_shows_no_sign_of_life_is_ended() {
     let s = b.hello(1, b"").unwrap().session.get();
     let (channel, service, _) = active(&mut b, s);
     assert_eq!(b.core.watched().count(), 1);
-    let mut look = |b: &mut Bed, ms: u64, calls: u64| {
+    let look = |b: &mut Bed, ms: u64, calls: u64| {
         b.now += ms;
         b.feed(Event::Progress {
             values: vec![(channel, Progress { calls, waits: true, begun: false })],

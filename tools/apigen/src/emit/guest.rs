@@ -587,7 +587,7 @@ fn after(model: &Model, function: &FunctionModel) -> String {
                         "kept".into()
                     }
                 };
-                writeln!(text, "let kept = {kept};\n{name}_place.write(kept.value());")
+                writeln!(text, "{name}_place.write({kept}.value());")
             }
             Role::NewObject { .. } => {
                 writeln!(text, "{name}_place.write({pointer}({name}_new.keep().pointer()));")
