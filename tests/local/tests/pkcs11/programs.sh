@@ -112,13 +112,20 @@ for key in ec rsa; do
 done
 
 say two at once
-for n in 1 2; do
-    pkcs11-tool --module "$module" --token-label $label --login --pin $pin --sign --mechanism ECDSA --id 01 \
-        -i "$work/hash" -o "$work/two.$n" >"$work/two.$n.out" 2>&1 &
-    eval "two$n=\$!"
-done
-# shellcheck disable=SC2154  # set by eval
-{ wait "$two1" && wait "$two2"; } || { cat "$work"/two.*.out; die "two programs at once failed"; }
+two_at_once() {
+    for n in 1 2; do
+        pkcs11-tool --module "$module" --token-label $label --login --pin $pin --sign --mechanism ECDSA --id 01 \
+            -i "$work/hash" -o "$work/two.$n" >"$work/two.$n.out" 2>&1 &
+        eval "two$n=\$!"
+    done
+    # shellcheck disable=SC2154  # set by eval
+    wait "$two1" && wait "$two2"
+}
+# SoftHSM itself fails now and then if two processes use one token.
+case $module in
+    */libsofthsm2.so) two_at_once || two_at_once || two_at_once ;;
+    *) two_at_once ;;
+esac || { cat "$work"/two.*.out; die "two programs at once failed"; }
 wc -c <"$work/two.1" && wc -c <"$work/two.2"
 
 say ssh
