@@ -182,7 +182,7 @@ mod tests {
         );
         for (program, host) in [(0, 0), (1, 2), (2, 1), (1 << 19, 2), (2, u32::MAX)] {
             let why = why(FunctionRequest::new("f").queues(program, host));
-            assert!(why.contains("2 to 262144"), "{why}");
+            assert!(why.contains("2 to 16384"), "{why}");
         }
         assert!(why(FunctionRequest::new("f").kind(ChannelKind::Queues)).contains("0 and 0 pages"));
         let n = FunctionRequest::new("f").queues(2, 9).encode(WaitMode::Hybrid).unwrap();

@@ -31,9 +31,10 @@ pub const CELL_BYTES_MAX: u32 = 1 << 30;
 pub const CELL_BYTES_DEFAULT: u32 = 4096;
 /// Fewest pages of a side of a channel of queues: its head page, and one to lay a header in.
 pub const QUEUES_PAGES_MIN: u32 = 2;
-/// Most pages of a side of a channel of queues: a GiB, as the data space of a cell. It holds
-/// the queues of some 40,000 queue pairs; who needs more negotiates another channel.
-pub const QUEUES_PAGES_MAX: u32 = 1 << 18;
+/// Most pages of a side of a channel of queues: 64 MiB. It holds the queues of some 2500 queue
+/// pairs; a program that needs more negotiates another channel. Both sides are zeroed when the
+/// channel opens, and where the window is a file or of huge pages the manager writes each byte.
+pub const QUEUES_PAGES_MAX: u32 = 1 << 14;
 /// Arguments or results that fit in a cell's own line.
 pub const INLINE_BYTES: usize = 48;
 

@@ -2,6 +2,7 @@
 
 use crate::attributes::{Address, Path};
 use crate::engine::Engine;
+use crate::limits::ALL_EXTENTS;
 use crate::payload::Payload;
 use crate::program::Program;
 use crate::qp::{Ah, Cq, Fixed, Pd, Qp, Srq};
@@ -106,6 +107,10 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         self.pd(program, pd)?;
         let whose = (program.0, pd.0, what.access);
         let region = Region::new(&self.regions.windows, whose, (what.iova, what.len), what.pages)?;
+        let there: u64 = self.regions.parts.iter().map(|parts| u64::from(*parts)).sum();
+        if there + region.windows().count() as u64 > ALL_EXTENTS {
+            return Err(Refused::Limit("runs of pages of all regions"));
+        }
         let key = self.regions.keys.insert(&mut self.random, region)?;
         let windows = self.regions.keys.get(key).into_iter().flat_map(Region::windows);
         windows.for_each(|w| self.regions.parts[w as usize] += 1);

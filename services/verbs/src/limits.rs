@@ -29,6 +29,9 @@ pub const AHS: usize = 65_536;
 pub const REGIONS: usize = 131_072;
 /// Runs of pages of one region: 1 GiB in which every fourth page lies apart.
 pub const EXTENTS: usize = 65_536;
+/// Runs of pages of all regions: 32 MiB. A program may name the same two pages again and again,
+/// so that what is lent bounds nothing.
+pub const ALL_EXTENTS: u64 = 1 << 20;
 /// Asynchronous events that nobody has taken yet. Each object makes few; what is more is counted
 /// as lost.
 pub const EVENTS: usize = 4096;

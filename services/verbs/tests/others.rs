@@ -222,6 +222,23 @@ fn what_cannot_be_registered_is_refused() {
     }
 }
 
+/// Two pages that do not touch are never one run, however little memory they are.
+#[test]
+fn regions_have_so_many_runs_together() {
+    let mut lab = Lab::new();
+    let ((a, _), (b, _)) = lab.pair(QpType::Rc);
+    let window = lab.window;
+    let runs: Vec<_> =
+        (0..1 << 16).map(|n| PageRun { window, page: n % 2 * 2, pages: 1 }).collect();
+    let what = Registration { iova: 0, len: PAGE << 16, access: access::ALL, pages: &runs };
+    let keys: Vec<_> = (0..16).map(|_| lab.nic.register(a.program, a.pd, &what).unwrap()).collect();
+    let full = |r: Result<u32, Refused>| assert!(matches!(r, Err(Refused::Limit(_))), "{r:?}");
+    full(lab.nic.register(a.program, a.pd, &what));
+    full(lab.nic.register(b.program, b.pd, &what));
+    lab.nic.deregister(a.program, keys[0]).unwrap();
+    lab.nic.register(b.program, b.pd, &what).unwrap();
+}
+
 #[test]
 fn objects_belong_to_a_program_and_hold_each_other() {
     let mut lab = Lab::new();

@@ -53,6 +53,7 @@ pub fn vfun_nic_open(
     let (token, name) = ([args.u64()?, args.u64()?], args.name()?);
     args.end()?;
     cx.objects.check_free(name)?;
+    let is_first = state.station.is_none();
     let opened = state
         .station(native)
         .and_then(|station| native.open(version, (channel, token), (station, cx.events.clone())));
@@ -63,7 +64,13 @@ pub fn vfun_nic_open(
             cx.objects.insert(name, kinds::CONTEXT, context, Name::NONE);
             Ok(Returned::Fine)
         }
-        Err(errno) => failed(errno, reply),
+        Err(errno) => {
+            if is_first {
+                // There are not many of them, and a wrong token costs nothing.
+                state.station = None;
+            }
+            failed(errno, reply)
+        }
     }
 }
 

@@ -424,8 +424,10 @@ fn who_has_no_queues_is_told_so() {
     assert!(matches!(calls.activate_queues(), Err(Error::Unsupported(_))));
     let queues = session.negotiate(&ask("mirror")).unwrap();
     assert!(matches!(queues.activate(), Err(Error::Unsupported(_))));
-    let large = FunctionRequest::new("mirror").queues(1 << 18, 1 << 18);
-    match session.negotiate(&large) {
+    stand.add_client("name = \"small\"\nkind = \"host\"\nwindow = \"4 MiB\"\n").unwrap();
+    let small = stand.options("asks").client("small").connect().unwrap();
+    let large = FunctionRequest::new("mirror").queues(1 << 10, 1 << 10);
+    match small.negotiate(&large) {
         Err(Error::Refused(n)) => assert!(n.sentence.contains("ask for fewer pages"), "{n}"),
         other => panic!("{:?}", other.err()),
     }

@@ -120,7 +120,7 @@ fn sizes_are_bounded_by_the_protocol_the_window_and_the_policy() {
     for (program, host) in [(0, 2), (2, 1), (2, QUEUES_PAGES_MAX + 1)] {
         let n = why(program, host);
         assert_eq!(n.code, NackCode::BeyondLimit);
-        assert!(n.sentence.contains("a side has 2 to 262144 pages"), "{n}");
+        assert!(n.sentence.contains("a side has 2 to 16384 pages"), "{n}");
         assert!(n.sentence.contains(&format!("{program} pages for the program")), "{n}");
     }
     let n = why(200, 100);
