@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::say;
 use std::sync::Once;
-use vfun::{ConnectOptions, Error, Function, FunctionRequest, Session, WaitPolicy};
+use vfun::{ConnectOptions, Error, Function, FunctionRequest, Queues, Session, WaitPolicy};
 
 /// What a front end says of its API; made by the generator.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +73,16 @@ pub(crate) fn channel_of_events(
 fn channel(session: &Session, api: &Description, depth: u16) -> Result<Function, Error> {
     let wish = FunctionRequest::new(api.name).cell_bytes(api.cell_bytes).depth(depth);
     session.negotiate(&wish)?.activate()
+}
+
+/// A channel of queues to the API's service.
+pub(crate) fn channel_of_queues(
+    session: &Session,
+    api: &Description,
+    (program_pages, host_pages): (u32, u32),
+) -> Result<Queues, Error> {
+    let wish = FunctionRequest::new(api.name).queues(program_pages, host_pages);
+    session.negotiate(&wish)?.activate_queues()
 }
 
 /// Connects, or says once on standard error why not.

@@ -35,5 +35,6 @@ pub use link::{Answer, Link};
 pub use objects::{Fresh, Kind, Object, Objects};
 pub use parts::{parts, parts_filled, parts_turned};
 pub use remote::Remote;
+pub use say::once as say_once;
 pub use secret::packed;
 pub use vfun_remoting::{NOWHERE, Name, Reader, Refusal, Writer, limits};

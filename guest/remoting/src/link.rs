@@ -1,6 +1,6 @@
 //! One connection to the service of an API.
 
-use crate::connect::{Description, channel_of_events, connect, say_different};
+use crate::connect::{Description, channel_of_events, channel_of_queues, connect, say_different};
 use crate::events::{self, Handlers};
 use crate::failure::Failure;
 use crate::known::Known;
@@ -9,7 +9,7 @@ use crate::say;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
-use vfun::{Error, Function, Results, Session};
+use vfun::{Error, Function, Queues, Results, Session};
 use vfun_remoting::{AnswerHead, CallHead, HEAD_BYTES, Reader, Refusal, Writer, numbers};
 use vfun_window::Process;
 
@@ -133,6 +133,14 @@ impl Link {
         ear.ask(numbers::HELLO, |w| w.u64(self.api.fingerprint))?;
         ear.ask(numbers::LISTEN, |w| self.token.into_iter().for_each(|half| w.u64(half)))?;
         Ok(ear)
+    }
+
+    /// A channel of queues to the same service: so many pages that the program writes, and that
+    /// the service writes. An error says why the host does not grant it.
+    pub fn queues(&self, pages: (u32, u32)) -> Result<Queues, Error> {
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = session.as_ref().ok_or(Error::Released)?;
+        channel_of_queues(session, &self.api, pages)
     }
 
     /// Whether it can still be used: not lost, and of this process.

@@ -6,7 +6,7 @@ use std::sync::Once;
 const QUIET: &str = "VFUN_QUIET";
 
 /// Says it on standard error, once in this process.
-pub(crate) fn once(said: &'static Once, lines: impl FnOnce() -> Vec<String>) {
+pub fn once(said: &Once, lines: impl FnOnce() -> Vec<String>) {
     said.call_once(|| {
         if std::env::var_os(QUIET).is_none() {
             lines().iter().for_each(|line| eprintln!("VirtFun: {line}"));

@@ -13,7 +13,7 @@ pub struct QueuesWaiter {
     /// It holds the bell, whose every ring is an edge; an edge that was not taken makes it
     /// readable.
     epoll: OwnedFd,
-    _bell: Bell,
+    bell: Bell,
 }
 
 impl QueuesWaiter {
@@ -27,7 +27,15 @@ impl QueuesWaiter {
         let epoll = made().map_err(|e| {
             Error::BadOption(format!("no descriptor to wait by: {}", std::io::Error::from(e)))
         })?;
-        Ok(QueuesWaiter { epoll, _bell: bell })
+        Ok(QueuesWaiter { epoll, bell: bell })
+    }
+
+    /// Makes the descriptor readable again, if the host ever rang: for who took one of several things
+    /// that a ring told of.
+    pub fn again(&self) {
+        // It was added so that it can be changed; a bell that nobody reads is an edge once more.
+        let on = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        let _ = epoll::modify(&self.epoll, &self.bell, epoll::EventData::new_u64(0), on);
     }
 
     /// Makes the descriptor unreadable until the next ring: whether it was readable. Drain

@@ -1,0 +1,120 @@
+//! Memory of the program that the NIC may use.
+//!
+//! The NIC reaches pages of the window only. So memory that is registered either moves into the window, at the
+//! same addresses, or has a *bounce*: a copy in the window. What is sent is copied
+//! when it is posted, and what was received when its completion is polled. A bounce serves local access
+//! alone: the program is not told when a peer writes to its memory, so that nobody could copy then.
+
+mod bounce;
+
+pub use bounce::{Bounce, CopyBack};
+
+use crate::errno::{EINVAL, ENOMEM, EOPNOTSUPP, Errno};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Once, PoisonError, RwLock};
+use vfun_remoting_guest::{Link, say_once};
+use vfun_verbs::Sge;
+use vfun_verbs::flags::access;
+
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+
+/// Some pages of a lent buffer, one behind the other, as `vfun_nic_run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub buffer: u64,
+    pub page: u64,
+    pub pages: u64,
+}
+
+impl Run {
+    /// As calls carry it.
+    pub fn bytes(&self) -> [u8; 24] {
+        let mut to = [0; 24];
+        for (place, word) in to.chunks_exact_mut(8).zip([self.buffer, self.page, self.pages]) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        to
+    }
+}
+
+/// Where registered memory is in the window.
+pub struct Backing {
+    pub runs: Vec<Run>,
+    /// None: the program's own pages are there.
+    pub bounce: Option<Arc<Bounce>>,
+}
+
+/// Finds a place in the window for `len` bytes at `addr`.
+///
+/// # Errors
+/// What `ibv_reg_mr` says; people are told more on standard error, once.
+pub fn back(link: &'static Link, addr: usize, len: usize, rights: u32) -> Result<Backing, Errno> {
+    static SAID: Once = Once::new();
+    if addr.checked_add(len).is_none() {
+        return Err(EINVAL);
+    }
+    if rights & access::REMOTE != 0 {
+        say_once(&SAID, || {
+            let what = "memory for remote access was not registered: it would have to move into the window, \
+                 which needs the kernel module of VirtFun";
+            vec![what.into()]
+        });
+        return Err(EOPNOTSUPP);
+    }
+    let bounce = Bounce::new(link, addr, len).map_err(|_| ENOMEM)?;
+    let pages = bounce.pages();
+    let runs = vec![Run { buffer: bounce.handle(), page: 0, pages }];
+    Ok(Backing { runs, bounce: Some(Arc::new(bounce)) })
+}
+
+/// The regions of a context that have a copy in the window, by their keys.
+#[derive(Default)]
+pub struct Regions {
+    /// How many there are: most programs have none.
+    count: AtomicUsize,
+    by_key: RwLock<HashMap<u32, Arc<Bounce>>>,
+}
+
+impl Regions {
+    pub fn add(&self, key: u32, bounce: Arc<Bounce>) {
+        let mut by_key = self.by_key.write().unwrap_or_else(PoisonError::into_inner);
+        by_key.insert(key, bounce);
+        self.count.store(by_key.len(), Ordering::Release);
+    }
+
+    pub fn remove(&self, key: u32) {
+        let mut by_key = self.by_key.write().unwrap_or_else(PoisonError::into_inner);
+        by_key.remove(&key);
+        self.count.store(by_key.len(), Ordering::Release);
+    }
+
+    /// Whether any region has a copy.
+    #[inline]
+    pub fn has_bounces(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
+    fn find(&self, sge: &Sge) -> Option<Arc<Bounce>> {
+        let by_key = self.by_key.read().unwrap_or_else(PoisonError::into_inner);
+        by_key.get(&sge.lkey).cloned()
+    }
+
+    /// Copies what is to be sent.
+    #[cold]
+    pub fn copy_in(&self, sges: &[Sge]) {
+        for sge in sges {
+            if let Some(bounce) = self.find(sge) {
+                bounce.copy_in(sge.addr as usize, sge.len as usize);
+            }
+        }
+    }
+
+    /// What is to be copied when these have been filled.
+    #[cold]
+    pub fn copy_back(&self, sges: &[Sge]) -> Option<CopyBack> {
+        let parts: Vec<_> = sges.iter().map(|sge| (*sge, self.find(sge))).collect();
+        parts.iter().any(|(_, bounce)| bounce.is_some()).then_some(CopyBack(parts))
+    }
+}
