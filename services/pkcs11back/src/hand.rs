@@ -141,8 +141,8 @@ pub fn C_WaitForSlotEvent(
 ) -> Result<Returned, Refusal> {
     let waits = args.bool()?;
     args.end()?;
-    let (listener, slots) = (&state.listener, &state.slots);
-    let returned = match listener.ask(native, slots) {
+    let listener = &state.listener;
+    let returned = match listener.ask(native) {
         Ok(Some(slot)) => {
             reply.u64(OK);
             reply.u64(slot);
@@ -150,7 +150,7 @@ pub fn C_WaitForSlotEvent(
         }
         Ok(None) if waits => {
             let begun = state.module.as_ref().map(Begun::again);
-            listener.wait(native, slots, cx.events, begun).err().unwrap_or(CKR_NO_EVENT)
+            listener.wait(native, cx.events, begun).err().unwrap_or(CKR_NO_EVENT)
         }
         Ok(None) => CKR_NO_EVENT,
         Err(status) => status,

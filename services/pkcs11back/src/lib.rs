@@ -37,7 +37,8 @@ impl Pkcs11 {
 
     fn of(native: Native, slots: Slots, of: &Config, module: Option<module::Begun>) -> Pkcs11 {
         let (client, app) = (of.client.clone(), of.app.clone());
-        let state = hand::State { slots, client, app, listener: Listener::new(), module };
+        let listener = Listener::new(&slots);
+        let state = hand::State { slots, client, app, listener, module };
         Pkcs11 { native, state }
     }
 }

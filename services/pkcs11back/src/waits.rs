@@ -23,8 +23,9 @@ const EVERY: Duration = Duration::from_millis(200);
 const EVENTS_MAX: usize = 4096;
 
 /// What one program waits for.
-#[derive(Default)]
 struct Waiting {
+    /// Those that its client may use.
+    may_use: Arc<Slots>,
     /// Slots with events that the program was not told of.
     slots: BTreeSet<u64>,
     /// Calls of it that wait, and by what they are told.
@@ -81,18 +82,21 @@ impl Programs {
 pub struct Listener(u64);
 
 impl Listener {
-    pub fn new() -> Listener {
+    /// A program that may use these slots.
+    pub fn new(slots: &Slots) -> Listener {
         let mut all = all();
         all.numbers += 1;
         let number = all.numbers;
-        all.by_number.insert(number, Waiting::default());
+        let may_use = Arc::new(slots.clone());
+        let waiting = Waiting { may_use, slots: BTreeSet::new(), waits: 0, events: None };
+        all.by_number.insert(number, waiting);
         Listener(number)
     }
 
     /// A slot that had an event of which the program was not told; none if there is none. An error is
     /// the module's status.
-    pub fn ask(&self, native: &Native, slots: &Slots) -> Result<Option<u64>, u64> {
-        let asked = collect(native, slots);
+    pub fn ask(&self, native: &Native) -> Result<Option<u64>, u64> {
+        let asked = collect(native);
         let slot = all().by_number.get_mut(&self.0).and_then(|program| program.slots.pop_first());
         asked.map(|()| slot).or_else(|failed| slot.map(Some).ok_or(failed))
     }
@@ -102,7 +106,6 @@ impl Listener {
     pub fn wait(
         &self,
         native: &Native,
-        slots: &Slots,
         events: &Arc<Events>,
         begun: Option<Begun>,
     ) -> Result<(), u64> {
@@ -118,9 +121,9 @@ impl Listener {
         if all.watched || !all.somebody_waits() {
             return Ok(());
         }
-        let (native, slots) = (*native, slots.clone());
+        let native = *native;
         let thread = std::thread::Builder::new().name("slot-events".into());
-        all.watched = thread.spawn(move || watch(&native, &slots, begun)).is_ok();
+        all.watched = thread.spawn(move || watch(&native, begun)).is_ok();
         match (all.watched, all.by_number.get_mut(&self.0)) {
             (true, _) | (_, None) => Ok(()),
             (false, Some(program)) => {
@@ -138,18 +141,27 @@ impl Drop for Listener {
     }
 }
 
-/// Takes what the module has to tell, for all programs. `slots` are those of the client, which is the
-/// same for all.
-fn collect(native: &Native, slots: &Slots) -> Result<(), u64> {
+/// Tells the programs that may use this slot. The module is asked without the lock.
+fn note(native: &Native, slot: u64) {
+    let programs: Vec<_> =
+        all().by_number.iter().map(|(number, of)| (*number, of.may_use.clone())).collect();
+    for (number, may_use) in programs {
+        if may_use.may_use(native, slot)
+            && let Some(program) = all().by_number.get_mut(&number)
+        {
+            program.note(slot);
+        }
+    }
+}
+
+/// Takes what the module has to tell, for all programs.
+fn collect(native: &Native) -> Result<(), u64> {
     let ask = native.C_WaitForSlotEvent.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
     for _ in 0..EVENTS_MAX {
         let mut slot = 0;
         // SAFETY: the place is ours.
         match unsafe { ask(CKF_DONT_BLOCK, &mut slot, std::ptr::null_mut()) } {
-            OK if slots.may_use(native, slot) => {
-                all().by_number.values_mut().for_each(|program| program.note(slot));
-            }
-            OK => {}
+            OK => note(native, slot),
             CKR_NO_EVENT => break,
             failed => return Err(failed),
         }
@@ -158,7 +170,7 @@ fn collect(native: &Native, slots: &Slots) -> Result<(), u64> {
 }
 
 /// Asks the module until nobody waits any more.
-fn watch(native: &Native, slots: &Slots, begun: Option<Begun>) {
+fn watch(native: &Native, begun: Option<Begun>) {
     loop {
         let still = |all: &mut Programs| all.somebody_waits();
         let waited = FEWER.wait_timeout_while(all(), EVERY, still);
@@ -168,7 +180,7 @@ fn watch(native: &Native, slots: &Slots, begun: Option<Begun>) {
             break;
         }
         drop(all);
-        if let Err(failed) = collect(native, slots) {
+        if let Err(failed) = collect(native) {
             for program in self::all().by_number.values_mut() {
                 (0..program.waits).for_each(|_| program.tell(failed, 0));
             }
