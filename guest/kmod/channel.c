@@ -32,6 +32,7 @@ struct vfun_channel *vfun_channel_new(struct vfun_file *vf, u64 handle,
 	INIT_LIST_HEAD(&ch->rung);
 	INIT_LIST_HEAD(&ch->live);
 	INIT_LIST_HEAD(&ch->killed);
+	INIT_LIST_HEAD(&ch->moved);
 	return ch;
 }
 

@@ -67,6 +67,13 @@ void vfun_kill_end(struct list_head *killed)
 	list_for_each_entry(ch, killed, killed)
 		if (!ch->buffer)
 			kill_buffers(ch->vf, ch->grant, ch->dead, killed);
+	/* What programs moved into it stays theirs: no fault comes between. */
+	list_for_each_entry(ch, killed, killed) {
+		if (list_empty(&ch->moved))
+			continue;
+		take_away(ch);
+		vfun_moved_rescue(ch);
+	}
 	up_write(&vfun_map_sem);
 	/*
 	 * From here on a fault finds the channel dead. Mappings of others at

@@ -54,6 +54,7 @@ static int vfun_open(struct inode *inode, struct file *filp)
 	INIT_LIST_HEAD(&vf->live);
 	INIT_LIST_HEAD(&vf->grants);
 	INIT_WORK(&vf->goodbye, vfun_goodbye);
+	mutex_init(&vf->move_lock);
 
 	mutex_lock(&vfun_lock);
 	if (vfun_gone(dev)) {
@@ -303,6 +304,9 @@ static long vfun_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 		break;
 	case VFUN_IOC_BUFFER:
 		ret = ioc_buffer(vf, p);
+		break;
+	case VFUN_IOC_REMAP:
+		ret = vfun_ioc_remap(filp, p);
 		break;
 	default:
 		return -ENOTTY;

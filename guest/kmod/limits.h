@@ -53,4 +53,10 @@
  */
 #define VFUN_FAULT_PAGES 64
 
+/*
+ * Pages that move by one call: 16 MiB, of which the kernel remembers 64 KiB.
+ * Libraries call again for the rest.
+ */
+#define VFUN_MOVE_PAGES 4096UL
+
 #endif

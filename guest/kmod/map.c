@@ -148,6 +148,8 @@ int vfun_mmap(struct file *filp, struct vm_area_struct *vma)
 	struct vfun_area *a = NULL;
 	bool write = false;
 
+	if (READ_ONCE(vf->mover) == current)
+		return vfun_moved_map(vf->moving, vma);
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
 	/* What a host wrote is not to be run. */

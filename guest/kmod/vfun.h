@@ -73,6 +73,7 @@ struct vfun_device;
 struct vfun_window;
 struct vfun_file;
 struct vfun_orphan;
+struct vfun_moved;
 
 /* An interrupt's own argument. */
 struct vfun_vector {
@@ -173,6 +174,7 @@ struct vfun_channel {
 	u64 polled;		/* the count that WAIT gave last */
 	struct list_head live;	/* of its file, under map_sem */
 	struct list_head killed;	/* under vfun_lock */
+	struct list_head moved;	/* memory of programs in a buffer, under map_sem */
 
 	unsigned int count;
 	struct vfun_area area[];
@@ -229,6 +231,10 @@ struct vfun_file {
 	unsigned int held[VFUN_HOLDINGS];
 
 	struct work_struct goodbye;
+
+	struct mutex move_lock;		/* the next two; outside of mmap_lock */
+	struct vfun_moved *moving;	/* whose mapping is being made */
+	struct task_struct *mover;	/* by this task */
 };
 
 /* window.c */
@@ -397,6 +403,11 @@ void vfun_beat(struct work_struct *work);
 int vfun_map_init(void);
 void vfun_map_exit(void);
 int vfun_mmap(struct file *filp, struct vm_area_struct *vma);
+
+/* moved.c: memory of programs in a buffer */
+void vfun_moved_rescue(struct vfun_channel *ch);
+int vfun_moved_map(struct vfun_moved *m, struct vm_area_struct *vma);
+long vfun_ioc_remap(struct file *filp, struct vfun_ioc_remap __user *arg);
 
 /* file.c */
 bool vfun_task_is_net_admin(void);

@@ -149,6 +149,35 @@ struct vfun_ioc_buffer {
 	__u64 buffer;
 };
 
+/*
+ * Memory of the caller moves into a buffer of this file, at the same addresses:
+ * pages of the buffer take the place of the caller's, with their bytes. What
+ * threads write meanwhile is kept. As much moves as lies in one mapping, and not
+ * more than 16 MiB: `bytes` says how much; call again for the rest. Memory that is
+ * in a buffer of this file already stays there, and `buffer` and `offset` say
+ * where. With `buffer` 0 nothing moves, and `buffer` stays 0 for memory that is in none.
+ *
+ * The memory stays the caller's: when the buffer ends, and in a child of fork, the
+ * bytes are in pages of their own. While it is the window's, the kernel does not
+ * reach it by its pages: O_DIRECT, vmsplice and process_vm_readv give EFAULT,
+ * madvise EINVAL, and mremap does not make it longer. Pages count as pinned until
+ * the memory is unmapped.
+ *
+ *   ENOENT      no such buffer in this file; EPIPE the buffer is over
+ *   EINVAL      not whole pages, or not inside of the buffer
+ *   EFAULT      no memory there that can be read
+ *   EMLINK      it is shared: other processes would not see it move
+ *   EOPNOTSUPP  memory of a device, or huge pages
+ *   EACCES      it can be executed
+ *   EDQUOT      more than RLIMIT_MEMLOCK allows
+ */
+struct vfun_ioc_remap {
+	__u64 buffer;		/* in: its handle, or 0; out: where it is now */
+	__u64 offset;		/* in, out: of the first byte in it */
+	__u64 addr;		/* in: the caller's memory */
+	__u64 bytes;		/* in: how much; out: how much has moved */
+};
+
 #define VFUN_IOC_INFO    _IOR(VFUN_IOC_MAGIC, 0, struct vfun_ioc_info)
 #define VFUN_IOC_REQUEST _IOWR(VFUN_IOC_MAGIC, 1, struct vfun_ioc_request)
 #define VFUN_IOC_WAIT    _IOWR(VFUN_IOC_MAGIC, 2, struct vfun_ioc_wait)
@@ -156,6 +185,7 @@ struct vfun_ioc_buffer {
 #define VFUN_IOC_EVENTFD _IOW(VFUN_IOC_MAGIC, 4, struct vfun_ioc_eventfd)
 #define VFUN_IOC_WINDOW  _IOWR(VFUN_IOC_MAGIC, 5, struct vfun_ioc_window)
 #define VFUN_IOC_BUFFER  _IOW(VFUN_IOC_MAGIC, 6, struct vfun_ioc_buffer)
+#define VFUN_IOC_REMAP   _IOWR(VFUN_IOC_MAGIC, 7, struct vfun_ioc_remap)
 
 /*
  * mmap's offset of a byte of a window: the window's number above its offset

@@ -5,7 +5,7 @@ use crate::link::Link;
 use crate::say;
 use std::sync::Once;
 use std::time::Duration;
-use vfun::{Buffer, BufferRequest, OwnedPending};
+use vfun::{Buffer, BufferRequest, MemoryPlace, MemoryToMove, OwnedPending, Unmovable};
 use vfun_remoting::numbers;
 
 /// How often the host is asked whether it has taken a buffer: it has it after the first time,
@@ -68,6 +68,11 @@ impl Lent {
     /// Where it lies in this process.
     pub fn start(&self) -> *mut u8 {
         self.buffer.as_ptr()
+    }
+
+    /// Moves memory of the program into it ([`Buffer::take_over`]).
+    pub fn take_over(&self, offset: usize, memory: MemoryToMove) -> Result<MemoryPlace, Unmovable> {
+        self.buffer.take_over(offset, memory)
     }
 
     /// Bytes of it.

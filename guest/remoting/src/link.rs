@@ -9,7 +9,7 @@ use crate::say;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
-use vfun::{Error, Function, Queues, Results, Session};
+use vfun::{Error, Function, MemoryPlace, MemoryToMove, Queues, Results, Session, Unmovable};
 use vfun_remoting::{AnswerHead, CallHead, HEAD_BYTES, Reader, Refusal, Writer, numbers};
 use vfun_window::Process;
 
@@ -141,6 +141,12 @@ impl Link {
         let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         let session = session.as_ref().ok_or(Error::Released)?;
         channel_of_queues(session, &self.api, pages)
+    }
+
+    /// Where memory of the program is ([`Session::find_memory`]).
+    pub fn find_memory(&self, memory: MemoryToMove) -> Result<MemoryPlace, Unmovable> {
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        session.as_ref().ok_or(Unmovable::BufferOver)?.find_memory(memory)
     }
 
     /// Whether it can still be used: not lost, and of this process.

@@ -14,6 +14,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfun_queue::Consumer;
+use vfun_queue::limits::DEPTH_MIN;
 use vfun_verbs::completions::Asker;
 use vfun_verbs::limits::ENTRY_BYTES;
 use vfun_window::WindowMemory;
@@ -94,7 +95,7 @@ fn make(
     if entries == 0 || entries > of.info.cq_depth {
         return Err(EINVAL);
     }
-    let depth = entries.next_power_of_two();
+    let depth = entries.max(DEPTH_MIN).next_power_of_two();
     let (mut made, mut nic) = (MaybeUninit::uninit(), std::ptr::null_mut());
     let has_channel = u32::from(!channel.is_null());
     // SAFETY: the places are ours.

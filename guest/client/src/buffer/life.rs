@@ -2,6 +2,7 @@
 //! channel's does ([`crate::calls`]), so that nothing that is kept of it reaches the
 //! next one that has its pages.
 
+use super::{MemoryPlace, MemoryToMove, Unmovable};
 use crate::error::{Error, Result};
 use crate::function::Active;
 use crate::session::SessionInner;
@@ -97,6 +98,15 @@ impl Inner {
         }
         *state = State::Over(why);
         Ok(Some(session))
+    }
+
+    /// Moves memory of this process into it.
+    pub fn take_over(
+        &self,
+        offset: u64,
+        memory: MemoryToMove,
+    ) -> std::result::Result<MemoryPlace, Unmovable> {
+        self.window.transport.take_over(self.handle, offset, memory)
     }
 
     /// Fails if it is over; finds that out, too.

@@ -4,10 +4,12 @@
 //! other side may write at any moment.
 
 mod life;
+mod moving;
 mod place;
 mod request;
 
 pub(crate) use life::{Adopted, Over};
+pub use moving::{MemoryPlace, MemoryToMove, Unmovable};
 pub use request::BufferRequest;
 
 use crate::control;
@@ -105,6 +107,26 @@ impl Buffer {
         self.inner.span.as_mut_ptr()
     }
 
+    /// Moves memory of this process into the buffer, from its byte `offset` on, a multiple of 4096: its pages take the
+    /// place of the memory's, which keeps its addresses and bytes. So a service reaches the program's own
+    /// memory. As much moves as lies in one mapping: call again for the rest. Memory that is in a buffer of the
+    /// session already stays there. Where it is now.
+    ///
+    /// The memory stays the program's when the buffer ends, and a child of `fork` has a copy. Until it is unmapped
+    /// the kernel does not reach it by its pages (`O_DIRECT` and `vmsplice` fail). Needs the kernel module.
+    ///
+    /// # Errors
+    /// [`Unmovable`]; nothing has moved.
+    pub fn take_over(
+        &self,
+        offset: usize,
+        memory: MemoryToMove,
+    ) -> std::result::Result<MemoryPlace, Unmovable> {
+        let inside = self.inside(offset, memory.place().1);
+        inside.and_then(|()| self.inner.check()).map_err(|_| Unmovable::BufferOver)?;
+        self.inner.take_over(offset as u64, memory)
+    }
+
     /// Gives it back. Its pages may be another buffer's at once; calls that still use it
     /// on the host are the caller's to wait for first.
     pub fn close(self) -> Result<()> {
@@ -132,6 +154,17 @@ impl Session {
     /// [`Error::Unsupported`] where the host is too old, and over TCP.
     pub fn buffer(&self, request: impl Into<BufferRequest>) -> Result<Buffer> {
         place::get(self.inner(), None, request.into())
+    }
+}
+
+impl Session {
+    /// Whether memory of this process is in a buffer of this session, by [`Buffer::take_over`], and in which.
+    ///
+    /// # Errors
+    /// [`Unmovable`]: it is in none, and could not move.
+    pub fn find_memory(&self, memory: MemoryToMove) -> std::result::Result<MemoryPlace, Unmovable> {
+        let window = self.inner().window.as_ref().ok_or(Unmovable::NoModule)?;
+        window.transport.take_over(0, 0, memory)
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) use module::Module;
 pub use module::{ModuleBell, ModuleDevice};
 pub(crate) use window::{Window, map};
 
+use crate::buffer::{MemoryPlace, MemoryToMove, Unmovable};
 use crate::endpoint::{Endpoint, TransportKind};
 use crate::error::Result;
 use std::path::PathBuf;
@@ -114,6 +115,15 @@ pub(crate) trait Transport: Send + Sync {
     /// Whether a buffer in a further window is known to be over.
     fn buffer_over(&self, _buffer: u64) -> bool {
         false
+    }
+    /// Moves memory of this process into a buffer, from `offset` on; with no buffer (0) only asks.
+    fn take_over(
+        &self,
+        _buffer: u64,
+        _offset: u64,
+        _memory: MemoryToMove,
+    ) -> std::result::Result<MemoryPlace, Unmovable> {
+        Err(Unmovable::NoModule)
     }
     /// Makes ready what this side has of the doorbells that the window's
     /// header offers. Asked once, and only if it offers them.

@@ -6,19 +6,29 @@
 //! alone: the program is not told when a peer writes to its memory, so that nobody could copy then.
 
 mod bounce;
+mod maps;
+mod mover;
+mod moving;
+mod user;
 
 pub use bounce::{Bounce, CopyBack};
 
 use crate::errno::{EINVAL, ENOMEM, EOPNOTSUPP, Errno};
+use mover::ByModule;
+use moving::{MoveError, Moved, Pool};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Once, PoisonError, RwLock};
-use vfun_remoting_guest::{Link, say_once};
+use std::sync::{Arc, Mutex, Once, PoisonError, RwLock};
+use user::ByHand;
+use vfun::Unmovable;
+use vfun_remoting_guest::{Lent, Link, say_once};
 use vfun_verbs::Sge;
 use vfun_verbs::flags::access;
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
+/// How memory gets into the window: `module` (the default), `user` ([`user`]), or `off`.
+const REMAP: &str = "VFUN_VERBS_REMAP";
 
 /// Some pages of a lent buffer, one behind the other, as `vfun_nic_run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +54,66 @@ pub struct Backing {
     pub runs: Vec<Run>,
     /// None: the program's own pages are there.
     pub bounce: Option<Arc<Bounce>>,
+    /// What keeps them there.
+    _buffers: Vec<Arc<Lent>>,
+}
+
+/// The buffers that have memory of this process, by the connection that lent them.
+enum Buffers {
+    ByModule(Pool<ByModule>),
+    ByHand(Pool<ByHand>),
+}
+
+impl Buffers {
+    /// As the program's user wants it; none: memory does not move.
+    fn wanted() -> Option<Buffers> {
+        match std::env::var(REMAP).as_deref() {
+            Ok("off") => None,
+            Ok("user") => Some(Buffers::ByHand(Pool::default())),
+            _ => Some(Buffers::ByModule(Pool::default())),
+        }
+    }
+
+    fn hold(
+        &mut self,
+        link: &'static Link,
+        pages: (usize, usize),
+    ) -> Result<Moved<Lent>, MoveError> {
+        match self {
+            Buffers::ByModule(pool) => pool.hold(&ByModule(link), pages),
+            Buffers::ByHand(pool) => pool.hold(&ByHand(link), pages),
+        }
+    }
+}
+
+/// Moves memory into the window.
+fn move_in(link: &'static Link, pages: (usize, usize)) -> Result<Moved<Lent>, MoveError> {
+    static ALL: Mutex<Vec<(u32, Buffers)>> = Mutex::new(vec![]);
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = all.iter().position(|(number, _)| *number == link.number());
+    let at = match known {
+        Some(at) => at,
+        None => {
+            let buffers = Buffers::wanted().ok_or(Unmovable::NoModule)?;
+            // Those of a connection that is gone hold nothing any more.
+            all.clear();
+            all.push((link.number(), buffers));
+            0
+        }
+    };
+    all[at].1.hold(link, pages)
+}
+
+/// Says, for each reason once, why memory for remote access was not registered.
+fn say(why: MoveError) {
+    static SAID: Mutex<Vec<String>> = Mutex::new(vec![]);
+    let text = why.to_string();
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    if !said.contains(&text) {
+        let line = format!("memory for remote access was not registered: {text}");
+        say_once(&Once::new(), || vec![line]);
+        said.push(text);
+    }
 }
 
 /// Finds a place in the window for `len` bytes at `addr`.
@@ -51,22 +121,24 @@ pub struct Backing {
 /// # Errors
 /// What `ibv_reg_mr` says; people are told more on standard error, once.
 pub fn back(link: &'static Link, addr: usize, len: usize, rights: u32) -> Result<Backing, Errno> {
-    static SAID: Once = Once::new();
-    if addr.checked_add(len).is_none() {
-        return Err(EINVAL);
-    }
-    if rights & access::REMOTE != 0 {
-        say_once(&SAID, || {
-            let what = "memory for remote access was not registered: it would have to move into the window, \
-                 which needs the kernel module of VirtFun";
-            vec![what.into()]
-        });
-        return Err(EOPNOTSUPP);
+    let end = addr.checked_add(len.max(1)).and_then(|end| end.checked_next_multiple_of(PAGE));
+    let first = addr / PAGE * PAGE;
+    let bytes = end.ok_or(EINVAL)? - first;
+    match move_in(link, (first, bytes)) {
+        Ok(moved) => {
+            return Ok(Backing { runs: moved.runs, bounce: None, _buffers: moved.buffers });
+        }
+        Err(MoveError::Unmovable(Unmovable::NotThere)) => return Err(Errno(libc::EFAULT)),
+        Err(why) if rights & access::REMOTE != 0 => {
+            say(why);
+            return Err(if matches!(why, MoveError::Full(_)) { ENOMEM } else { EOPNOTSUPP });
+        }
+        Err(_) => {}
     }
     let bounce = Bounce::new(link, addr, len).map_err(|_| ENOMEM)?;
     let pages = bounce.pages();
     let runs = vec![Run { buffer: bounce.handle(), page: 0, pages }];
-    Ok(Backing { runs, bounce: Some(Arc::new(bounce)) })
+    Ok(Backing { runs, bounce: Some(Arc::new(bounce)), _buffers: vec![] })
 }
 
 /// The regions of a context that have a copy in the window, by their keys.

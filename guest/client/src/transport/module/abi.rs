@@ -70,6 +70,16 @@ pub(super) struct BufferQuestion {
     pub buffer: u64,
 }
 
+/// Memory of this process that moves into a buffer.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct Remap {
+    pub buffer: u64,
+    pub offset: u64,
+    pub addr: u64,
+    pub bytes: u64,
+}
+
 /// In an offset of a mapping the number of the window begins at this bit.
 pub(super) const MAP_SHIFT: u32 = 36;
 
@@ -79,6 +89,7 @@ pub(super) const WAIT: Opcode = opcode::read_write::<Wait>(MAGIC, 2);
 pub(super) const RING: Opcode = opcode::write::<Ring>(MAGIC, 3);
 pub(super) const EVENTFD: Opcode = opcode::write::<Eventfd>(MAGIC, 4);
 pub(super) const BUFFER: Opcode = opcode::write::<BufferQuestion>(MAGIC, 6);
+pub(super) const REMAP: Opcode = opcode::read_write::<Remap>(MAGIC, 7);
 
 #[cfg(test)]
 mod tests {
@@ -106,6 +117,7 @@ mod tests {
         of!("vfun_ioc_ring", Ring: channel);
         of!("vfun_ioc_eventfd", Eventfd: channel fd reserved);
         of!("vfun_ioc_buffer", BufferQuestion: buffer);
+        of!("vfun_ioc_remap", Remap: buffer offset addr bytes);
         t.push(("VFUN_MAP_SHIFT".into(), MAP_SHIFT.into()));
         for (name, number) in [
             ("INFO", INFO),
@@ -114,6 +126,7 @@ mod tests {
             ("RING", RING),
             ("EVENTFD", EVENTFD),
             ("BUFFER", BUFFER),
+            ("REMAP", REMAP),
         ] {
             t.push((format!("VFUN_IOC_{name}"), u64::from(number)));
         }

@@ -4,7 +4,8 @@
 
 #![allow(unsafe_code)]
 
-use super::abi::{self, BufferQuestion, Eventfd, Info, Request, Ring, Wait};
+use super::abi::{self, BufferQuestion, Eventfd, Info, Remap, Request, Ring, Wait};
+use crate::buffer::{MemoryPlace, MemoryToMove};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Setter, Updater, ioctl};
@@ -86,4 +87,26 @@ pub(super) fn eventfd(fd: BorrowedFd<'_>, channel: u64, bell: BorrowedFd<'_>) ->
     let e = Eventfd { channel, fd: bell.as_raw_fd(), reserved: 0 };
     // SAFETY: EVENTFD's number says that the kernel reads an `Eventfd`.
     unsafe { ioctl(fd, Setter::<{ abi::EVENTFD }, Eventfd>::new(e)) }
+}
+
+/// Moves memory of this process into a buffer, at the same addresses; with no buffer (0) only asks. Where it
+/// is now.
+pub(super) fn remap(
+    fd: BorrowedFd<'_>,
+    buffer: u64,
+    offset: u64,
+    memory: MemoryToMove,
+) -> Result<MemoryPlace, Errno> {
+    let (addr, bytes) = memory.place();
+    let mut r = Remap { buffer, offset, addr: addr as u64, bytes: bytes as u64 };
+    // SAFETY: REMAP's number says that the kernel reads and writes a `Remap`. The memory keeps its bytes
+    // and stays readable, and writable if it was; who made a `MemoryToMove` promised that it is the
+    // program's own.
+    unsafe { ioctl(fd, Updater::<{ abi::REMAP }, Remap>::new(&mut r))? };
+    match usize::try_from(r.bytes) {
+        Ok(said) if (1..=bytes).contains(&said) => {
+            Ok(MemoryPlace { buffer: r.buffer, offset: r.offset, bytes: said })
+        }
+        _ => Err(Errno::PROTO),
+    }
 }

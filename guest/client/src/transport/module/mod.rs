@@ -15,6 +15,7 @@ pub(crate) use find::DEVICES;
 pub use report::ModuleDevice;
 
 use super::{BellPlace, Bells, DoorbellWaiter, Transport};
+use crate::buffer::{MemoryPlace, MemoryToMove, Unmovable};
 use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
 use rustix::fs::{Mode, OFlags};
@@ -98,6 +99,24 @@ impl Transport for Module {
     }
     fn buffer_over(&self, buffer: u64) -> bool {
         ioctl::buffer(self.file.as_fd(), buffer).is_err()
+    }
+    fn take_over(
+        &self,
+        buffer: u64,
+        offset: u64,
+        memory: MemoryToMove,
+    ) -> std::result::Result<MemoryPlace, Unmovable> {
+        ioctl::remap(self.file.as_fd(), buffer, offset, memory).map_err(|e| match e {
+            Errno::FAULT => Unmovable::NotThere,
+            Errno::MLINK => Unmovable::Shared,
+            Errno::OPNOTSUPP => Unmovable::Special,
+            Errno::ACCESS => Unmovable::Executable,
+            Errno::DQUOT => Unmovable::Limit,
+            // A module that was built before there was this call.
+            Errno::NOTTY => Unmovable::NoModule,
+            Errno::PIPE | Errno::NOENT | Errno::NODEV => Unmovable::BufferOver,
+            other => Unmovable::System(other.raw_os_error()),
+        })
     }
     fn bells(&self) -> Result<Bells> {
         let works = self.vectors != 0;

@@ -1,0 +1,43 @@
+//! Memory is moved by the guest's kernel module.
+#![allow(unsafe_code)]
+
+use super::moving::{Mover, Pages};
+use std::collections::HashMap;
+use std::sync::Arc;
+use vfun::{MemoryPlace, MemoryToMove, Unmovable};
+use vfun_remoting_guest::{Lent, Link};
+
+/// The module, by the session of a connection.
+pub struct ByModule(pub &'static Link);
+
+/// The program's memory.
+pub fn memory((addr, bytes): Pages) -> MemoryToMove {
+    let at = std::ptr::with_exposed_provenance_mut(addr);
+    // SAFETY: the program registers it: it is not this library's, which has no references to it.
+    unsafe { MemoryToMove::new(at, bytes) }
+}
+
+impl Mover for ByModule {
+    type Buffer = Lent;
+    const GIVES_BACK: bool = true;
+
+    fn lend(&self, bytes: usize) -> Option<Lent> {
+        self.0.lend(bytes).ok()
+    }
+
+    fn handle(buffer: &Lent) -> u64 {
+        buffer.handle()
+    }
+
+    fn find(
+        &self,
+        _held: &HashMap<u64, Arc<Lent>>,
+        pages: Pages,
+    ) -> Result<MemoryPlace, Unmovable> {
+        self.0.find_memory(memory(pages))
+    }
+
+    fn take(&self, buffer: &Lent, offset: usize, pages: Pages) -> Result<MemoryPlace, Unmovable> {
+        buffer.take_over(offset, memory(pages))
+    }
+}

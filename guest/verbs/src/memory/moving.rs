@@ -1,0 +1,303 @@
+//! Registered memory moves into buffers of the window, and stays there when it is no longer registered: to
+//! register it again costs no copy. It goes back to the program when the window has no room left.
+//!
+//! What moved is not remembered here: a program may unmap memory and map other memory in its place. Who
+//! moves it is asked each time.
+
+use super::{PAGE, Run};
+use std::collections::HashMap;
+use std::sync::Arc;
+use vfun::{MemoryPlace, Unmovable};
+
+/// Memory of less than this shares a buffer with others, so that a program that registers many small
+/// regions does not need a buffer for each. Bytes.
+const SMALL: usize = 256 << 10;
+/// Such a buffer, bytes.
+const SHARED: usize = 1 << 20;
+
+/// A range of the program's pages: address and bytes.
+pub type Pages = (usize, usize);
+
+/// Who moves memory.
+pub trait Mover {
+    /// A buffer; dropping it gives it back, and its bytes to the program.
+    type Buffer;
+    /// A new buffer of so many bytes; none: there is no room.
+    fn lend(&self, bytes: usize) -> Option<Self::Buffer>;
+    fn handle(buffer: &Self::Buffer) -> u64;
+    /// Where memory is now; `held` are all buffers that it may be in.
+    ///
+    /// # Errors
+    /// [`Unmovable`]
+    fn find(
+        &self,
+        held: &HashMap<u64, Arc<Self::Buffer>>,
+        pages: Pages,
+    ) -> Result<MemoryPlace, Unmovable>;
+    /// Moves memory, or as much of it as it can at once.
+    ///
+    /// # Errors
+    /// [`Unmovable`]
+    fn take(
+        &self,
+        buffer: &Self::Buffer,
+        offset: usize,
+        pages: Pages,
+    ) -> Result<MemoryPlace, Unmovable>;
+    /// Whether buffers whose memory nobody uses may be given back.
+    const GIVES_BACK: bool;
+}
+
+/// Why memory could not be registered in the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoveError {
+    Unmovable(Unmovable),
+    /// The window has no room for so many bytes more.
+    Full(usize),
+}
+
+impl From<Unmovable> for MoveError {
+    fn from(why: Unmovable) -> Self {
+        MoveError::Unmovable(why)
+    }
+}
+
+impl std::fmt::Display for MoveError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            MoveError::Unmovable(why) => why.fmt(f),
+            MoveError::Full(bytes) => write!(
+                f,
+                "the window has no room for {} KiB more: the client's `window` must be larger, or its quota",
+                bytes >> 10
+            ),
+        }
+    }
+}
+
+/// Where memory is, and what keeps it there.
+#[derive(Debug)]
+pub struct Moved<B> {
+    pub runs: Vec<Run>,
+    pub buffers: Vec<Arc<B>>,
+}
+
+/// The buffers of one connection that have memory of the program.
+pub struct Pool<M: Mover> {
+    held: HashMap<u64, Arc<M::Buffer>>,
+    /// One with room left, and where that begins.
+    shared: Option<(Arc<M::Buffer>, usize)>,
+}
+
+impl<M: Mover> Default for Pool<M> {
+    fn default() -> Self {
+        Pool { held: HashMap::new(), shared: None }
+    }
+}
+
+impl<M: Mover> Pool<M> {
+    /// Moves all of these pages that are not in the window yet.
+    ///
+    /// # Errors
+    /// [`MoveError`]. What has moved by then stays: the program does not see it.
+    pub fn hold(&mut self, mover: &M, (addr, bytes): Pages) -> Result<Moved<M::Buffer>, MoveError> {
+        let mut moved = Moved { runs: vec![], buffers: vec![] };
+        let (mut at, end) = (addr, addr + bytes);
+        while at < end {
+            let mut place = mover.find(&self.held, (at, end - at))?;
+            if place.buffer == 0 {
+                let (buffer, offset) = self.room(mover, place.bytes)?;
+                place = mover.take(&buffer, offset, (at, place.bytes))?;
+            }
+            let buffer = self.held.get(&place.buffer).ok_or(Unmovable::BufferOver)?;
+            moved.note(buffer, &place);
+            at += place.bytes;
+        }
+        Ok(moved)
+    }
+
+    /// Room for so many bytes, whole pages.
+    fn room(&mut self, mover: &M, bytes: usize) -> Result<(Arc<M::Buffer>, usize), MoveError> {
+        if bytes >= SMALL {
+            return Ok((self.lend(mover, bytes)?, 0));
+        }
+        if let Some((buffer, used)) = &mut self.shared
+            && SHARED - *used >= bytes
+        {
+            let at = *used;
+            *used += bytes;
+            return Ok((buffer.clone(), at));
+        }
+        match self.lend(mover, SHARED) {
+            Ok(buffer) => {
+                self.shared = Some((buffer.clone(), bytes));
+                Ok((buffer, 0))
+            }
+            Err(_) => Ok((self.lend(mover, bytes)?, 0)),
+        }
+    }
+
+    fn lend(&mut self, mover: &M, bytes: usize) -> Result<Arc<M::Buffer>, MoveError> {
+        let mut lent = mover.lend(bytes);
+        if lent.is_none() && M::GIVES_BACK {
+            self.shared = None;
+            self.held.retain(|_, buffer| Arc::strong_count(buffer) > 1);
+            lent = mover.lend(bytes);
+        }
+        let buffer = Arc::new(lent.ok_or(MoveError::Full(bytes))?);
+        self.held.insert(M::handle(&buffer), buffer.clone());
+        Ok(buffer)
+    }
+}
+
+impl<B> Moved<B> {
+    fn note(&mut self, buffer: &Arc<B>, place: &MemoryPlace) {
+        let (page, pages) = (place.offset / PAGE as u64, (place.bytes / PAGE) as u64);
+        match self.runs.last_mut() {
+            Some(last) if last.buffer == place.buffer && last.page + last.pages == page => {
+                last.pages += pages;
+            }
+            _ => self.runs.push(Run { buffer: place.buffer, page, pages }),
+        }
+        if !self.buffers.iter().any(|other| Arc::ptr_eq(other, buffer)) {
+            self.buffers.push(buffer.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::{Cell, RefCell};
+    use std::rc::Rc;
+
+    /// What a kernel would know: which page is where, and how much room is left.
+    #[derive(Default)]
+    struct Model {
+        pages: Rc<RefCell<HashMap<usize, (u64, u64)>>>,
+        room: Rc<Cell<usize>>,
+        handles: Cell<u64>,
+        moved: Cell<usize>,
+    }
+
+    struct Lent {
+        handle: u64,
+        bytes: usize,
+        pages: Rc<RefCell<HashMap<usize, (u64, u64)>>>,
+        room: Rc<Cell<usize>>,
+    }
+
+    impl Drop for Lent {
+        fn drop(&mut self) {
+            self.pages.borrow_mut().retain(|_, (buffer, _)| *buffer != self.handle);
+            self.room.set(self.room.get() + self.bytes);
+        }
+    }
+
+    impl Mover for Model {
+        type Buffer = Lent;
+        const GIVES_BACK: bool = true;
+
+        fn lend(&self, bytes: usize) -> Option<Lent> {
+            self.room.set(self.room.get().checked_sub(bytes)?);
+            self.handles.set(self.handles.get() + 1);
+            let (pages, room) = (self.pages.clone(), self.room.clone());
+            Some(Lent { handle: self.handles.get(), bytes, pages, room })
+        }
+
+        fn handle(buffer: &Lent) -> u64 {
+            buffer.handle
+        }
+
+        fn find(
+            &self,
+            _: &HashMap<u64, Arc<Lent>>,
+            (addr, bytes): Pages,
+        ) -> Result<MemoryPlace, Unmovable> {
+            let pages = self.pages.borrow();
+            let of = |at: usize| pages.get(&at).copied();
+            let first = of(addr);
+            let goes_on = |n: &usize| match first {
+                None => of(addr + n * PAGE).is_none(),
+                Some((buffer, page)) => of(addr + n * PAGE) == Some((buffer, page + *n as u64)),
+            };
+            let count = (0..bytes / PAGE).take_while(goes_on).count();
+            let (buffer, page) = first.unwrap_or_default();
+            Ok(MemoryPlace { buffer, offset: page * PAGE as u64, bytes: count * PAGE })
+        }
+
+        fn take(
+            &self,
+            buffer: &Lent,
+            offset: usize,
+            (addr, bytes): Pages,
+        ) -> Result<MemoryPlace, Unmovable> {
+            // At most four pages at once, as one mapping may be short.
+            let bytes = bytes.min(4 * PAGE);
+            assert!(offset + bytes <= buffer.bytes, "inside");
+            for n in 0..bytes / PAGE {
+                let page = (offset / PAGE + n) as u64;
+                let taken = self.pages.borrow().values().any(|p| *p == (buffer.handle, page));
+                assert!(!taken, "no page of a buffer is given twice");
+                self.pages.borrow_mut().insert(addr + n * PAGE, (buffer.handle, page));
+            }
+            self.moved.set(self.moved.get() + bytes / PAGE);
+            Ok(MemoryPlace { buffer: buffer.handle, offset: offset as u64, bytes })
+        }
+    }
+
+    fn pages_of(model: &Model, moved: &Moved<Lent>, addr: usize) {
+        let runs =
+            moved.runs.iter().flat_map(|r| (r.page..r.page + r.pages).map(|p| (r.buffer, p)));
+        for (n, run) in runs.enumerate() {
+            assert_eq!(model.pages.borrow().get(&(addr + n * PAGE)), Some(&run));
+        }
+    }
+
+    #[test]
+    fn memory_moves_once_and_regions_share_pages() {
+        let model = Model::default();
+        model.room.set(8 << 20);
+        let mut pool = Pool::default();
+        let first = pool.hold(&model, (0x10000, 10 * PAGE)).unwrap();
+        assert_eq!(model.moved.get(), 10);
+        // One page before, all of it, and one behind.
+        let wider = pool.hold(&model, (0x10000 - PAGE, 12 * PAGE)).unwrap();
+        assert_eq!(model.moved.get(), 12);
+        pages_of(&model, &first, 0x10000);
+        pages_of(&model, &wider, 0x10000 - PAGE);
+        drop((first, wider));
+        pool.hold(&model, (0x10000, 10 * PAGE)).unwrap();
+        assert_eq!(model.moved.get(), 12, "registering again moves nothing");
+    }
+
+    #[test]
+    fn memory_that_nobody_uses_makes_room() {
+        let model = Model::default();
+        model.room.set(3 << 20);
+        let mut pool = Pool::default();
+        let used = pool.hold(&model, (0, 1 << 20)).unwrap();
+        drop(pool.hold(&model, (1 << 21, 2 << 20)).unwrap());
+        let more = pool.hold(&model, (1 << 24, 2 << 20)).unwrap();
+        pages_of(&model, &used, 0);
+        pages_of(&model, &more, 1 << 24);
+        let full = pool.hold(&model, (1 << 26, 1 << 20)).unwrap_err();
+        assert_eq!(full, MoveError::Full(1 << 20));
+        assert!(full.to_string().contains("no room for 1024 KiB"), "{full}");
+    }
+
+    #[test]
+    fn what_was_unmapped_moves_anew() {
+        let model = Model::default();
+        model.room.set(8 << 20);
+        let mut pool = Pool::default();
+        let old = pool.hold(&model, (0, 4 * PAGE)).unwrap();
+        model.pages.borrow_mut().clear();
+        // The pages of before are not given again while the old region has them.
+        let mut model = model;
+        model.moved.set(0);
+        let new = pool.hold(&model, (0, 4 * PAGE)).unwrap();
+        assert_eq!(model.moved.get_mut(), &mut 4);
+        assert_ne!(old.runs, new.runs);
+    }
+}
