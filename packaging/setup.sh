@@ -41,6 +41,13 @@ valgrind                 /usr/bin/valgrind
 libelf1                  /usr/lib/x86_64-linux-gnu/libelf.so.1
 util-linux               /usr/bin/taskset
 iproute2                 /bin/ip
+ibverbs-utils            /usr/bin/ibv_devinfo
+libibverbs-dev           /usr/include/infiniband/verbs.h
+librdmacm-dev            /usr/include/rdma/rdma_cma.h
+rdmacm-utils             /usr/bin/rping
+perftest                 /usr/bin/ib_write_bw
+qperf                    /usr/bin/qperf
+libfabric-bin            /usr/bin/fi_pingpong
 mmdebstrap               /usr/bin/mmdebstrap
 e2fsprogs                /sbin/mke2fs
 dpkg-dev                 /usr/bin/dpkg-gensymbols

@@ -25,7 +25,7 @@ use vfun_remoting_guest::{
 /// This API in this process.
 pub static REMOTE: Remote = Remote::new(Description {
     name: "verbs",
-    fingerprint: 0x58a6eae5b8793bbc,
+    fingerprint: 0x63602553a0955f2f,
     cell_bytes: 4096,
     depth: 16,
 });
@@ -36,6 +36,7 @@ pub const OK: i32 = 0;
 /// Kinds of objects.
 pub mod kinds {
     pub const AH: u16 = 7;
+    pub const CM: u16 = 8;
     pub const CONTEXT: u16 = 1;
     pub const CQ: u16 = 4;
     pub const MR: u16 = 3;
@@ -67,10 +68,26 @@ pub mod calls {
     pub const VFUN_NIC_QP_END: u16 = 35;
     pub const VFUN_NIC_AH_MAKE: u16 = 36;
     pub const VFUN_NIC_AH_END: u16 = 37;
+    pub const VFUN_NIC_CM_MAKE: u16 = 66;
+    pub const VFUN_NIC_CM_TAKE: u16 = 67;
+    pub const VFUN_NIC_CM_BIND: u16 = 68;
+    pub const VFUN_NIC_CM_LISTEN: u16 = 69;
+    pub const VFUN_NIC_CM_CONNECT: u16 = 70;
+    pub const VFUN_NIC_CM_ACCEPT: u16 = 71;
+    pub const VFUN_NIC_CM_ESTABLISH: u16 = 72;
+    pub const VFUN_NIC_CM_REJECT: u16 = 73;
+    pub const VFUN_NIC_CM_DISCONNECT: u16 = 74;
+    pub const VFUN_NIC_CM_END: u16 = 75;
 }
 /// Known by its address only.
 #[repr(C)]
 pub struct vfun_nic_ah {
+    _nothing: [u8; 0],
+}
+
+/// Known by its address only.
+#[repr(C)]
+pub struct vfun_nic_cm {
     _nothing: [u8; 0],
 }
 
@@ -108,6 +125,38 @@ pub struct vfun_nic_qp {
 #[repr(C)]
 pub struct vfun_nic_srq {
     _nothing: [u8; 0],
+}
+
+/// As in the API's header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vfun_nic_cm_data {
+    pub length: u32,
+    pub bytes: [u8; 196],
+}
+
+/// As in the API's header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vfun_nic_cm_offer {
+    pub qpn: u32,
+    pub qkey: u32,
+    pub responder_resources: u8,
+    pub initiator_depth: u8,
+    pub flow_control: u8,
+    pub retry_count: u8,
+    pub rnr_retry: u8,
+    pub srq: u8,
+    pub reserved: u16,
+}
+
+/// As in the API's header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vfun_nic_cm_place {
+    pub gid: [u8; 16],
+    pub port: u16,
+    pub is_here: u16,
 }
 
 /// As in the API's header.
@@ -287,6 +336,32 @@ fn answer(body: impl FnOnce() -> Result<i32, Failure>) -> i32 {
         Ok(Err(failure)) => status_of(failure),
         Err(_) => status_of(Failure::Internal),
     }
+}
+
+/// Writes each member.
+pub fn write_vfun_nic_cm_data(w: &mut Writer<'_>, of: &vfun_nic_cm_data) {
+    w.u32(of.length);
+    w.bytes(&of.bytes);
+}
+
+/// Writes each member.
+pub fn write_vfun_nic_cm_offer(w: &mut Writer<'_>, of: &vfun_nic_cm_offer) {
+    w.u32(of.qpn);
+    w.u32(of.qkey);
+    w.u8(of.responder_resources);
+    w.u8(of.initiator_depth);
+    w.u8(of.flow_control);
+    w.u8(of.retry_count);
+    w.u8(of.rnr_retry);
+    w.u8(of.srq);
+    w.u16(of.reserved);
+}
+
+/// Writes each member.
+pub fn write_vfun_nic_cm_place(w: &mut Writer<'_>, of: &vfun_nic_cm_place) {
+    w.bytes(&of.gid);
+    w.u16(of.port);
+    w.u16(of.is_here);
 }
 
 /// Writes each member.
@@ -1242,6 +1317,294 @@ pub unsafe extern "C" fn vfun_nic_ah_end(ah: *mut vfun_nic_ah) -> i32 {
         )?;
         if let Some(()) = outs {
             REMOTE.objects.forget(ah_object);
+        }
+        Ok(returned)
+    })
+}
+
+/// Call 66.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_nic_cm_make(
+    context: *mut vfun_nic_context,
+    space: u32,
+    number: *mut u32,
+    cm: *mut *mut vfun_nic_cm,
+) -> i32 {
+    answer(|| {
+        let (context_object, link) = REMOTE.object(context.addr(), kinds::CONTEXT)?;
+        let context_name = context_object.name();
+        // SAFETY: C's rules for this function.
+        let number_place = unsafe { out::place(number) }?;
+        // SAFETY: C's rules for this function.
+        let cm_place = unsafe { out::place(cm) }?;
+        let cm_new = REMOTE.objects.make(kinds::CM, link.number(), Some(context_object))?;
+        let (returned, outs) = link.call(
+            calls::VFUN_NIC_CM_MAKE,
+            |w| {
+                w.name(context_name);
+                w.u32(space);
+                w.name(cm_new.name());
+            },
+            |r| {
+                let returned = r.i32()?;
+                let outs = if returned == OK { Some((r.u32()?,)) } else { None };
+                r.end()?;
+                Ok((returned, outs))
+            },
+        )?;
+        if let Some((number_answer,)) = outs {
+            number_place.write(number_answer);
+            cm_place.write(std::ptr::with_exposed_provenance_mut(cm_new.keep().pointer()));
+        }
+        Ok(returned)
+    })
+}
+
+/// Call 67.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_nic_cm_take(
+    context: *mut vfun_nic_context,
+    number: u32,
+    cm: *mut *mut vfun_nic_cm,
+) -> i32 {
+    answer(|| {
+        let (context_object, link) = REMOTE.object(context.addr(), kinds::CONTEXT)?;
+        let context_name = context_object.name();
+        // SAFETY: C's rules for this function.
+        let cm_place = unsafe { out::place(cm) }?;
+        let cm_new = REMOTE.objects.make(kinds::CM, link.number(), Some(context_object))?;
+        let (returned, outs) = link.call(
+            calls::VFUN_NIC_CM_TAKE,
+            |w| {
+                w.name(context_name);
+                w.u32(number);
+                w.name(cm_new.name());
+            },
+            |r| {
+                let returned = r.i32()?;
+                let outs = if returned == OK { Some(()) } else { None };
+                r.end()?;
+                Ok((returned, outs))
+            },
+        )?;
+        if let Some(()) = outs {
+            cm_place.write(std::ptr::with_exposed_provenance_mut(cm_new.keep().pointer()));
+        }
+        Ok(returned)
+    })
+}
+
+/// Call 68.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_nic_cm_bind(cm: *mut vfun_nic_cm, port: u32, bound: *mut u32) -> i32 {
+    answer(|| {
+        let (cm_object, link) = REMOTE.object(cm.addr(), kinds::CM)?;
+        let cm_name = cm_object.name();
+        // SAFETY: C's rules for this function.
+        let bound_place = unsafe { out::place(bound) }?;
+        let (returned, outs) = link.call(
+            calls::VFUN_NIC_CM_BIND,
+            |w| {
+                w.name(cm_name);
+                w.u32(port);
+            },
+            |r| {
+                let returned = r.i32()?;
+                let outs = if returned == OK { Some((r.u32()?,)) } else { None };
+                r.end()?;
+                Ok((returned, outs))
+            },
+        )?;
+        if let Some((bound_answer,)) = outs {
+            bound_place.write(bound_answer);
+        }
+        Ok(returned)
+    })
+}
+
+/// Call 69.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_nic_cm_listen(cm: *mut vfun_nic_cm, backlog: u32) -> i32 {
+    answer(|| {
+        let (cm_object, link) = REMOTE.object(cm.addr(), kinds::CM)?;
+        let cm_name = cm_object.name();
+        let (returned, outs) = link.call(
+            calls::VFUN_NIC_CM_LISTEN,
+            |w| {
+                w.name(cm_name);
+                w.u32(backlog);
+            },
+            |r| {
+                let returned = r.i32()?;
+                let outs = if returned == OK { Some(()) } else { None };
+                r.end()?;
+                Ok((returned, outs))
+            },
+        )?;
+        Ok(returned)
+    })
+}
+
+/// Call 70.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_nic_cm_connect(
+    cm: *mut vfun_nic_cm,
+    to: *const vfun_nic_cm_place,
+    offer: *const vfun_nic_cm_offer,
+    data: *const vfun_nic_cm_data,
+) -> i32 {
+    answer(|| {
+        let (cm_object, link) = REMOTE.object(cm.addr(), kinds::CM)?;
+        let cm_name = cm_object.name();
+        // SAFETY: C's rules for this function.
+        let to_value = unsafe { out::value(to) }?;
+        // SAFETY: C's rules for this function.
+        let offer_value = unsafe { out::value(offer) }?;
+        // SAFETY: C's rules for this function.
+        let data_value = unsafe { out::value(data) }?;
+        let (returned, outs) = link.call(
+            calls::VFUN_NIC_CM_CONNECT,
+            |w| {
+                w.name(cm_name);
+                write_vfun_nic_cm_place(w, &to_value);
+                write_vfun_nic_cm_offer(w, &offer_value);
+                write_vfun_nic_cm_data(w, &data_value);
+            },
+            |r| {
+                let returned = r.i32()?;
+                let outs = if returned == OK { Some(()) } else { None };
+                r.end()?;
+                Ok((returned, outs))
+            },
+        )?;
+        Ok(returned)
+    })
+}
+
+/// Call 71.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_nic_cm_accept(
+    cm: *mut vfun_nic_cm,
+    offer: *const vfun_nic_cm_offer,
+    data: *const vfun_nic_cm_data,
+) -> i32 {
+    answer(|| {
+        let (cm_object, link) = REMOTE.object(cm.addr(), kinds::CM)?;
+        let cm_name = cm_object.name();
+        // SAFETY: C's rules for this function.
+        let offer_value = unsafe { out::value(offer) }?;
+        // SAFETY: C's rules for this function.
+        let data_value = unsafe { out::value(data) }?;
+        let (returned, outs) = link.call(
+            calls::VFUN_NIC_CM_ACCEPT,
+            |w| {
+                w.name(cm_name);
+                write_vfun_nic_cm_offer(w, &offer_value);
+                write_vfun_nic_cm_data(w, &data_value);
+            },
+            |r| {
+                let returned = r.i32()?;
+                let outs = if returned == OK { Some(()) } else { None };
+                r.end()?;
+                Ok((returned, outs))
+            },
+        )?;
+        Ok(returned)
+    })
+}
+
+/// Call 72.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_nic_cm_establish(cm: *mut vfun_nic_cm) -> i32 {
+    answer(|| {
+        let (cm_object, link) = REMOTE.object(cm.addr(), kinds::CM)?;
+        let cm_name = cm_object.name();
+        let (returned, outs) = link.call(
+            calls::VFUN_NIC_CM_ESTABLISH,
+            |w| {
+                w.name(cm_name);
+            },
+            |r| {
+                let returned = r.i32()?;
+                let outs = if returned == OK { Some(()) } else { None };
+                r.end()?;
+                Ok((returned, outs))
+            },
+        )?;
+        Ok(returned)
+    })
+}
+
+/// Call 73.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_nic_cm_reject(
+    cm: *mut vfun_nic_cm,
+    data: *const vfun_nic_cm_data,
+) -> i32 {
+    answer(|| {
+        let (cm_object, link) = REMOTE.object(cm.addr(), kinds::CM)?;
+        let cm_name = cm_object.name();
+        // SAFETY: C's rules for this function.
+        let data_value = unsafe { out::value(data) }?;
+        let (returned, outs) = link.call(
+            calls::VFUN_NIC_CM_REJECT,
+            |w| {
+                w.name(cm_name);
+                write_vfun_nic_cm_data(w, &data_value);
+            },
+            |r| {
+                let returned = r.i32()?;
+                let outs = if returned == OK { Some(()) } else { None };
+                r.end()?;
+                Ok((returned, outs))
+            },
+        )?;
+        Ok(returned)
+    })
+}
+
+/// Call 74.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_nic_cm_disconnect(cm: *mut vfun_nic_cm) -> i32 {
+    answer(|| {
+        let (cm_object, link) = REMOTE.object(cm.addr(), kinds::CM)?;
+        let cm_name = cm_object.name();
+        let (returned, outs) = link.call(
+            calls::VFUN_NIC_CM_DISCONNECT,
+            |w| {
+                w.name(cm_name);
+            },
+            |r| {
+                let returned = r.i32()?;
+                let outs = if returned == OK { Some(()) } else { None };
+                r.end()?;
+                Ok((returned, outs))
+            },
+        )?;
+        Ok(returned)
+    })
+}
+
+/// Call 75.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_nic_cm_end(cm: *mut vfun_nic_cm) -> i32 {
+    answer(|| {
+        let (cm_object, link) = REMOTE.object(cm.addr(), kinds::CM)?;
+        let cm_name = cm_object.name();
+        let (returned, outs) = link.call(
+            calls::VFUN_NIC_CM_END,
+            |w| {
+                w.name(cm_name);
+            },
+            |r| {
+                let returned = r.i32()?;
+                let outs = if returned == OK { Some(()) } else { None };
+                r.end()?;
+                Ok((returned, outs))
+            },
+        )?;
+        if let Some(()) = outs {
+            REMOTE.objects.forget(cm_object);
         }
         Ok(returned)
     })

@@ -1,11 +1,11 @@
 //! Every limit of this library, with its reason. Those of queues are in `protocol/verbs`, those of
 //! the NIC in `services/verbs`.
 
-/// Pages of each side of a context's queues, if the program does not say: 32 MiB hold a thousand queue
-/// pairs of common depths. The host backs a page with memory when it is written.
-pub const QUEUE_PAGES: u32 = 8192;
-/// Fewest that are asked for where the host grants less: some ten queue pairs.
-pub const QUEUE_PAGES_MIN: u32 = 256;
+/// Pages of each side of a context's queues, if the program does not say: 4 MiB hold some hundred queue
+/// pairs of common depths. They are taken out of the window's room for memory.
+pub const QUEUE_PAGES: u32 = 1024;
+/// Fewest that are asked for where the host grants less: a few queue pairs.
+pub const QUEUE_PAGES_MIN: u32 = 64;
 /// Completions that a poll copies at a time: a page's quarter of stack.
 pub const POLLED_AT_ONCE: usize = 16;
 /// Asynchronous events that wait for the program. What is more is dropped: each object makes few.

@@ -58,6 +58,7 @@ typedef struct vfun_nic_cq vfun_nic_cq;
 typedef struct vfun_nic_srq vfun_nic_srq;
 typedef struct vfun_nic_qp vfun_nic_qp;
 typedef struct vfun_nic_ah vfun_nic_ah;
+typedef struct vfun_nic_cm vfun_nic_cm;
 
 /* ---- The device ------------------------------------------------------- */
 
@@ -305,6 +306,69 @@ int32_t vfun_nic_ah_make(vfun_nic_pd *pd, const struct vfun_nic_path *path, uint
                          vfun_nic_ah **ah);
 int32_t vfun_nic_ah_end(vfun_nic_ah *ah);
 
+/* ---- Connections ------------------------------------------------------------ */
+
+/*
+ * The connection manager: programs find each other by address and port, and tell
+ * each other their queue pairs. Numbers are those of rdma/rdma_cma.h. The NIC
+ * connects no queue pair: who was told of a peer does that by vfun_nic_qp_modify.
+ *
+ * Ports belong to a VM: its programs share its address. The active side asks
+ * (connect), the passive one is told, takes the new id up, and accepts or rejects.
+ * The active side is told, and says when it is ready (establish): the passive one
+ * is told that. Of datagrams the accepted request is all. What comes of a call is
+ * told by VFUN_NIC_CM_EVENT.
+ */
+
+/* What a side says of its queue pair, and of what it may do. */
+struct vfun_nic_cm_offer {
+    uint32_t qpn;
+    uint32_t qkey;
+    uint8_t responder_resources;
+    uint8_t initiator_depth;
+    uint8_t flow_control;
+    uint8_t retry_count;
+    uint8_t rnr_retry;
+    uint8_t srq;
+    uint16_t reserved;
+};
+
+/* Bytes for the other program. */
+#define VFUN_NIC_CM_DATA_BYTES 196
+struct vfun_nic_cm_data {
+    uint32_t length;
+    uint8_t bytes[VFUN_NIC_CM_DATA_BYTES];
+};
+
+/* Where somebody listens. */
+struct vfun_nic_cm_place {
+    /* The VM's address, as a GID. */
+    uint8_t gid[16];
+    uint16_t port;
+    /* Not 0: the caller's own VM, whatever its address is. */
+    uint16_t is_here;
+};
+
+/* A new id for connections of this space: RDMA_PS_TCP, RDMA_PS_IB or RDMA_PS_UDP. `number` is what events call it. */
+int32_t vfun_nic_cm_make(vfun_nic_context *context, uint32_t space, uint32_t *number,
+                         vfun_nic_cm **cm);
+/* Takes up the id of a request, by the number that its event said. */
+int32_t vfun_nic_cm_take(vfun_nic_context *context, uint32_t number, vfun_nic_cm **cm);
+/* Gives it a port, or a free one for 0. VFUN_NIC_BUSY: another one of this VM has it. */
+int32_t vfun_nic_cm_bind(vfun_nic_cm *cm, uint32_t port, uint32_t *bound);
+/* Requests come to its port from now on; at most `backlog` that nobody has answered. 0: as many as there may be. */
+int32_t vfun_nic_cm_listen(vfun_nic_cm *cm, uint32_t backlog);
+int32_t vfun_nic_cm_connect(vfun_nic_cm *cm, const struct vfun_nic_cm_place *to,
+                            const struct vfun_nic_cm_offer *offer,
+                            const struct vfun_nic_cm_data *data);
+int32_t vfun_nic_cm_accept(vfun_nic_cm *cm, const struct vfun_nic_cm_offer *offer,
+                           const struct vfun_nic_cm_data *data);
+int32_t vfun_nic_cm_establish(vfun_nic_cm *cm);
+int32_t vfun_nic_cm_reject(vfun_nic_cm *cm, const struct vfun_nic_cm_data *data);
+int32_t vfun_nic_cm_disconnect(vfun_nic_cm *cm);
+/* The other side of a connection is told. */
+int32_t vfun_nic_cm_end(vfun_nic_cm *cm);
+
 /* ---- Events --------------------------------------------------------------- */
 
 /*
@@ -320,6 +384,15 @@ int32_t vfun_nic_ah_end(vfun_nic_ah *ah);
 #define VFUN_NIC_EVENT_OF_QP 1
 #define VFUN_NIC_EVENT_OF_CQ 2
 #define VFUN_NIC_EVENT_OF_SRQ 3
+
+/*
+ * An event of a connection. Its body: the kind (rdma_cm_event_type), the status
+ * (signed), the number of the id that it is about, the number of the new id of a
+ * request or 0; the peer's vfun_nic_cm_offer, member by member, without
+ * `reserved`; where the peer is: its GID (16 bytes), its LID, its port or 0; and
+ * the bytes that it said.
+ */
+#define VFUN_NIC_CM_EVENT 65
 
 #ifdef __cplusplus
 }

@@ -13,6 +13,7 @@
 mod access;
 mod atomic;
 mod attributes;
+pub mod cm;
 mod complete;
 mod connect;
 mod control;

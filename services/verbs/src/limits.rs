@@ -40,3 +40,14 @@ pub const EVENTS: usize = 4096;
 pub const COMPLETED: usize = PROGRAMS * ENTRIES_A_TURN * 2;
 /// Draws of a random number before the next free one is taken.
 pub const DRAWS: u32 = 64;
+
+/// Ids of the connection manager: as many as queue pairs of a few busy programs; 100 bytes each.
+pub const CM_IDS: usize = 16_384;
+/// Those of one program, so that it does not take all.
+pub const CM_IDS_OF_PROGRAM: usize = 4096;
+/// Requests at one listener that nobody has answered, as Linux has it.
+pub const CM_BACKLOG: u32 = 1024;
+/// Bytes that programs tell each other with an answer: what InfiniBand has room for.
+pub const CM_DATA: usize = 196;
+/// Events of connections that nobody has taken. They are taken after each call, which makes few.
+pub const CM_EVENTS: usize = 2 * CM_IDS;

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 use vfun_verbs_nic::Address;
+use vfun_verbs_nic::cm::Home;
 
 /// The first LID of a connection. The one before it is that of who manages the network.
 const LID_FIRST: u16 = SM_LID + 1;
@@ -36,6 +37,14 @@ pub fn of(client: &str, (vm, given): (Option<&str>, Option<IpAddr>), station: u3
         None => own(client, vm, lid),
     };
     Address { gid, lid }
+}
+
+/// What all addresses of a VM have in common: those that the NIC gives differ in the LID.
+pub fn home(mut gid: [u8; 16]) -> Home {
+    if gid[..2] == [0xfe, 0x80] {
+        gid[14..].fill(0);
+    }
+    Home(gid)
 }
 
 /// A link-local address. Two of a NIC differ in the LID.
@@ -79,6 +88,17 @@ mod tests {
         ];
         let apart: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(apart.len(), all.len(), "{all:?}");
+    }
+
+    #[test]
+    fn programs_of_a_vm_have_one_home() {
+        let at = |vm, given: Option<&str>, station| {
+            home(of("web", (vm, given.and_then(|text| text.parse().ok())), station).gid)
+        };
+        assert_eq!(at(Some("a"), None, 0), at(Some("a"), None, 7));
+        assert_ne!(at(Some("a"), None, 0), at(Some("b"), None, 0));
+        assert_ne!(at(Some("a"), None, 0), at(None, None, 0));
+        assert_ne!(at(Some("a"), Some("10.0.0.5"), 0), at(Some("b"), Some("10.0.0.6"), 0));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::channel::NicChannel;
 use crate::generated::{vfun_nic_place, vfun_nic_qp_attr};
 use std::sync::Arc;
 use vfun_remoting_host::Events;
+use vfun_verbs_nic::cm::Home;
 use vfun_verbs_nic::{Address, AhId, CqId, PageRun, PdId, ProgramId, QpId, Slab, SrqId};
 
 /// Which object: what the connection's table keeps of it. Never 0.
@@ -90,6 +91,10 @@ pub struct NicContext {
     pub srqs: Slab<MadeSrq>,
     pub qps: Slab<MadeQp>,
     pub ahs: Slab<AhId>,
+    /// What the connection manager calls the ids that the program has.
+    pub cms: Slab<u32>,
+    /// Its VM, for the connection manager.
+    pub home: Home,
 }
 
 /// What a context has as long as its channel.
@@ -124,6 +129,8 @@ impl NicContext {
             srqs: empty("shared receive queues"),
             qps: empty("queue pairs"),
             ahs: empty("address handles"),
+            cms: empty("connections"),
+            home: crate::address::home(address.gid),
         }
     }
 }

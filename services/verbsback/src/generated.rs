@@ -22,7 +22,7 @@ use vfun_remoting_host::{
 };
 
 /// Stands for the whole description: the guest's half must have the same.
-pub const FINGERPRINT: u64 = 0x58a6eae5b8793bbc;
+pub const FINGERPRINT: u64 = 0x63602553a0955f2f;
 
 /// Longest call and answer, bytes. The manifest says the same.
 pub const CELL_BYTES: u32 = 4096;
@@ -33,6 +33,7 @@ pub const OK: i32 = 0;
 /// Kinds of objects.
 pub mod kinds {
     pub const AH: u16 = 7;
+    pub const CM: u16 = 8;
     pub const CONTEXT: u16 = 1;
     pub const CQ: u16 = 4;
     pub const MR: u16 = 3;
@@ -64,10 +65,26 @@ pub mod calls {
     pub const VFUN_NIC_QP_END: u16 = 35;
     pub const VFUN_NIC_AH_MAKE: u16 = 36;
     pub const VFUN_NIC_AH_END: u16 = 37;
+    pub const VFUN_NIC_CM_MAKE: u16 = 66;
+    pub const VFUN_NIC_CM_TAKE: u16 = 67;
+    pub const VFUN_NIC_CM_BIND: u16 = 68;
+    pub const VFUN_NIC_CM_LISTEN: u16 = 69;
+    pub const VFUN_NIC_CM_CONNECT: u16 = 70;
+    pub const VFUN_NIC_CM_ACCEPT: u16 = 71;
+    pub const VFUN_NIC_CM_ESTABLISH: u16 = 72;
+    pub const VFUN_NIC_CM_REJECT: u16 = 73;
+    pub const VFUN_NIC_CM_DISCONNECT: u16 = 74;
+    pub const VFUN_NIC_CM_END: u16 = 75;
 }
 /// Known by its address only.
 #[repr(C)]
 pub struct vfun_nic_ah {
+    _nothing: [u8; 0],
+}
+
+/// Known by its address only.
+#[repr(C)]
+pub struct vfun_nic_cm {
     _nothing: [u8; 0],
 }
 
@@ -105,6 +122,38 @@ pub struct vfun_nic_qp {
 #[repr(C)]
 pub struct vfun_nic_srq {
     _nothing: [u8; 0],
+}
+
+/// As in the API's header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vfun_nic_cm_data {
+    pub length: u32,
+    pub bytes: [u8; 196],
+}
+
+/// As in the API's header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vfun_nic_cm_offer {
+    pub qpn: u32,
+    pub qkey: u32,
+    pub responder_resources: u8,
+    pub initiator_depth: u8,
+    pub flow_control: u8,
+    pub retry_count: u8,
+    pub rnr_retry: u8,
+    pub srq: u8,
+    pub reserved: u16,
+}
+
+/// As in the API's header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vfun_nic_cm_place {
+    pub gid: [u8; 16],
+    pub port: u16,
+    pub is_here: u16,
 }
 
 /// As in the API's header.
@@ -384,6 +433,47 @@ pub fn write_vfun_nic_srq_made(w: &mut Writer<'_>, of: &vfun_nic_srq_made) {
     write_vfun_nic_place(w, &of.place);
     w.u32(of.number);
     w.u32(of.reserved);
+}
+
+/// Reads each member.
+pub fn read_vfun_nic_cm_data(r: &mut Reader<'_>) -> Result<vfun_nic_cm_data, Refusal> {
+    let length = r.u32()?;
+    let mut bytes = [0; 196];
+    bytes.copy_from_slice(r.bytes(196)?);
+    Ok(vfun_nic_cm_data { length, bytes })
+}
+
+/// Reads each member.
+pub fn read_vfun_nic_cm_offer(r: &mut Reader<'_>) -> Result<vfun_nic_cm_offer, Refusal> {
+    let qpn = r.u32()?;
+    let qkey = r.u32()?;
+    let responder_resources = r.u8()?;
+    let initiator_depth = r.u8()?;
+    let flow_control = r.u8()?;
+    let retry_count = r.u8()?;
+    let rnr_retry = r.u8()?;
+    let srq = r.u8()?;
+    let reserved = r.u16()?;
+    Ok(vfun_nic_cm_offer {
+        qpn,
+        qkey,
+        responder_resources,
+        initiator_depth,
+        flow_control,
+        retry_count,
+        rnr_retry,
+        srq,
+        reserved,
+    })
+}
+
+/// Reads each member.
+pub fn read_vfun_nic_cm_place(r: &mut Reader<'_>) -> Result<vfun_nic_cm_place, Refusal> {
+    let mut gid = [0; 16];
+    gid.copy_from_slice(r.bytes(16)?);
+    let port = r.u16()?;
+    let is_here = r.u16()?;
+    Ok(vfun_nic_cm_place { gid, port, is_here })
 }
 
 /// Reads each member.
@@ -972,6 +1062,213 @@ fn vfun_nic_ah_end(
     Ok(Returned::Fine)
 }
 
+fn vfun_nic_cm_make(
+    state: &mut hand::State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let context_name = args.name()?;
+    let context = cx.objects.find(context_name, kinds::CONTEXT)?;
+    let space = args.u32()?;
+    let cm_name = args.name()?;
+    cx.objects.check_free(cm_name)?;
+    args.end()?;
+    let mut number = 0;
+    let mut cm = 0usize;
+    let returned = native.vfun_nic_cm_make(context, space, &mut number, &mut cm);
+    reply.i32(returned);
+    if returned != OK {
+        return Ok(Returned::Failure(returned as u32));
+    }
+    reply.u32(number);
+    let parent = context_name;
+    cx.objects.insert(cm_name, kinds::CM, cm, parent);
+
+    Ok(Returned::Fine)
+}
+
+fn vfun_nic_cm_take(
+    state: &mut hand::State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let context_name = args.name()?;
+    let context = cx.objects.find(context_name, kinds::CONTEXT)?;
+    let number = args.u32()?;
+    let cm_name = args.name()?;
+    cx.objects.check_free(cm_name)?;
+    args.end()?;
+    let mut cm = 0usize;
+    let returned = native.vfun_nic_cm_take(context, number, &mut cm);
+    reply.i32(returned);
+    if returned != OK {
+        return Ok(Returned::Failure(returned as u32));
+    }
+    let parent = context_name;
+    cx.objects.insert(cm_name, kinds::CM, cm, parent);
+
+    Ok(Returned::Fine)
+}
+
+fn vfun_nic_cm_bind(
+    state: &mut hand::State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let cm_name = args.name()?;
+    let cm = cx.objects.find(cm_name, kinds::CM)?;
+    let port = args.u32()?;
+    args.end()?;
+    let mut bound = 0;
+    let returned = native.vfun_nic_cm_bind(cm, port, &mut bound);
+    reply.i32(returned);
+    if returned != OK {
+        return Ok(Returned::Failure(returned as u32));
+    }
+    reply.u32(bound);
+    Ok(Returned::Fine)
+}
+
+fn vfun_nic_cm_listen(
+    state: &mut hand::State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let cm_name = args.name()?;
+    let cm = cx.objects.find(cm_name, kinds::CM)?;
+    let backlog = args.u32()?;
+    args.end()?;
+    let returned = native.vfun_nic_cm_listen(cm, backlog);
+    reply.i32(returned);
+    if returned != OK {
+        return Ok(Returned::Failure(returned as u32));
+    }
+    Ok(Returned::Fine)
+}
+
+fn vfun_nic_cm_connect(
+    state: &mut hand::State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let cm_name = args.name()?;
+    let cm = cx.objects.find(cm_name, kinds::CM)?;
+    let mut to = read_vfun_nic_cm_place(&mut args)?;
+    let mut offer = read_vfun_nic_cm_offer(&mut args)?;
+    let mut data = read_vfun_nic_cm_data(&mut args)?;
+    args.end()?;
+    let returned = native.vfun_nic_cm_connect(cm, &to, &offer, &data);
+    reply.i32(returned);
+    if returned != OK {
+        return Ok(Returned::Failure(returned as u32));
+    }
+    Ok(Returned::Fine)
+}
+
+fn vfun_nic_cm_accept(
+    state: &mut hand::State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let cm_name = args.name()?;
+    let cm = cx.objects.find(cm_name, kinds::CM)?;
+    let mut offer = read_vfun_nic_cm_offer(&mut args)?;
+    let mut data = read_vfun_nic_cm_data(&mut args)?;
+    args.end()?;
+    let returned = native.vfun_nic_cm_accept(cm, &offer, &data);
+    reply.i32(returned);
+    if returned != OK {
+        return Ok(Returned::Failure(returned as u32));
+    }
+    Ok(Returned::Fine)
+}
+
+fn vfun_nic_cm_establish(
+    state: &mut hand::State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let cm_name = args.name()?;
+    let cm = cx.objects.find(cm_name, kinds::CM)?;
+    args.end()?;
+    let returned = native.vfun_nic_cm_establish(cm);
+    reply.i32(returned);
+    if returned != OK {
+        return Ok(Returned::Failure(returned as u32));
+    }
+    Ok(Returned::Fine)
+}
+
+fn vfun_nic_cm_reject(
+    state: &mut hand::State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let cm_name = args.name()?;
+    let cm = cx.objects.find(cm_name, kinds::CM)?;
+    let mut data = read_vfun_nic_cm_data(&mut args)?;
+    args.end()?;
+    let returned = native.vfun_nic_cm_reject(cm, &data);
+    reply.i32(returned);
+    if returned != OK {
+        return Ok(Returned::Failure(returned as u32));
+    }
+    Ok(Returned::Fine)
+}
+
+fn vfun_nic_cm_disconnect(
+    state: &mut hand::State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let cm_name = args.name()?;
+    let cm = cx.objects.find(cm_name, kinds::CM)?;
+    args.end()?;
+    let returned = native.vfun_nic_cm_disconnect(cm);
+    reply.i32(returned);
+    if returned != OK {
+        return Ok(Returned::Failure(returned as u32));
+    }
+    Ok(Returned::Fine)
+}
+
+fn vfun_nic_cm_end(
+    state: &mut hand::State,
+    native: &Native,
+    cx: &mut Context<'_>,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<Returned, Refusal> {
+    let cm_name = args.name()?;
+    let cm = cx.objects.check_owned(cm_name, kinds::CM)?;
+    args.end()?;
+    let returned = native.vfun_nic_cm_end(cm);
+    reply.i32(returned);
+    if returned != OK {
+        return Ok(Returned::Failure(returned as u32));
+    }
+    cx.objects.remove(cm_name);
+    Ok(Returned::Fine)
+}
+
 type Call = fn(
     &mut hand::State,
     &Native,
@@ -981,7 +1278,7 @@ type Call = fn(
 ) -> Result<Returned, Refusal>;
 
 /// Calls by their numbers, from 16 on.
-const CALLS: [Option<Call>; 22] = [
+const CALLS: [Option<Call>; 60] = [
     Some(hand::vfun_nic_open),
     Some(vfun_nic_close),
     Some(vfun_nic_info),
@@ -1004,6 +1301,44 @@ const CALLS: [Option<Call>; 22] = [
     Some(vfun_nic_qp_end),
     Some(vfun_nic_ah_make),
     Some(vfun_nic_ah_end),
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    None,
+    Some(vfun_nic_cm_make),
+    Some(vfun_nic_cm_take),
+    Some(vfun_nic_cm_bind),
+    Some(vfun_nic_cm_listen),
+    Some(vfun_nic_cm_connect),
+    Some(vfun_nic_cm_accept),
+    Some(vfun_nic_cm_establish),
+    Some(vfun_nic_cm_reject),
+    Some(vfun_nic_cm_disconnect),
+    Some(vfun_nic_cm_end),
 ];
 
 /// Makes one call, by its number.

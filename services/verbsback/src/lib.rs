@@ -12,6 +12,7 @@ mod address;
 mod arena;
 mod attributes;
 mod channel;
+mod connections;
 mod context;
 mod errno;
 mod events;

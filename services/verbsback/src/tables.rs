@@ -3,6 +3,7 @@
 use crate::address;
 use crate::arena::Arenas;
 use crate::channel::NicChannel;
+use crate::connections;
 use crate::context::{Living, NicContext};
 use crate::errno::Errno;
 use crate::events::{self, Rung};
@@ -10,6 +11,7 @@ use crate::station::{NicEngine, Station};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use vfun_remoting_host::Events;
+use vfun_verbs_nic::cm::Cm;
 use vfun_verbs_nic::{Engine, Ran, Slab, limits};
 use vfun_window::Bell;
 use vfun_wire::PAGE;
@@ -32,6 +34,7 @@ pub struct Tables {
     pub engine: NicEngine,
     pub contexts: Slab<NicContext>,
     pub stations: Slab<Station>,
+    pub cm: Cm,
     /// The context of each of the engine's programs, by its number.
     by_program: Vec<Option<u32>>,
     channels: Vec<OfferedChannel>,
@@ -61,6 +64,7 @@ impl Tables {
             engine: Engine::new(random()),
             contexts: Slab::new("programs", limits::PROGRAMS),
             stations: Slab::new("connections", limits::PROGRAMS),
+            cm: Cm::default(),
             by_program: vec![],
             channels: vec![],
             channels_changed: false,
@@ -86,6 +90,11 @@ impl Tables {
             }
         }
         self.rung.ring();
+        while let Some((owner, event)) = self.cm.take_event() {
+            if let Some(context) = self.contexts.get(owner) {
+                connections::tell(&event, context);
+            }
+        }
     }
 
     /// A channel came.
@@ -111,6 +120,10 @@ impl Tables {
             // It is there: only this ends it.
             let _ = self.engine.end_program(program);
             self.by_program[program.number() as usize] = None;
+            self.cm.end_owner(context);
+            if let Some(of) = self.contexts.get(context) {
+                self.cm.remove_home(of.home);
+            }
         }
     }
 
@@ -139,9 +152,11 @@ impl Tables {
         let arenas = Arenas::new(from..program_bytes as u64, from..nic_bytes as u64);
         let living = Living { program, channel };
         let context = NicContext::new((key, living), (station, address), events, arenas);
+        let home = context.home;
         let at = self.contexts.insert(context).inspect_err(|_| {
             let _ = self.engine.end_program(program);
         })?;
+        self.cm.add_home(home);
         let number = program.number() as usize;
         if self.by_program.len() <= number {
             self.by_program.resize(number + 1, None);

@@ -26,5 +26,6 @@ mod raw;
 mod submit;
 mod transports;
 mod unprivileged;
+mod verbs;
 mod vms;
 mod windows;

@@ -104,16 +104,37 @@ impl<M: Mover> Pool<M> {
         let mut moved = Moved { runs: vec![], buffers: vec![] };
         let (mut at, end) = (addr, addr + bytes);
         while at < end {
-            let mut place = mover.find(&self.held, (at, end - at))?;
-            if place.buffer == 0 {
-                let (buffer, offset) = self.room(mover, place.bytes)?;
-                place = mover.take(&buffer, offset, (at, place.bytes))?;
+            let place = mover.find(&self.held, (at, end - at))?;
+            match place.buffer {
+                0 => self.move_in(mover, (at, place.bytes), &mut moved)?,
+                _ => self.note(&mut moved, &place)?,
             }
-            let buffer = self.held.get(&place.buffer).ok_or(Unmovable::BufferOver)?;
-            moved.note(buffer, &place);
             at += place.bytes;
         }
         Ok(moved)
+    }
+
+    /// Moves pages that are in no buffer.
+    fn move_in(
+        &mut self,
+        mover: &M,
+        (addr, bytes): Pages,
+        moved: &mut Moved<M::Buffer>,
+    ) -> Result<(), MoveError> {
+        let (buffer, offset) = self.room(mover, bytes)?;
+        let mut done = 0;
+        while done < bytes {
+            let place = mover.take(&buffer, offset + done, (addr + done, bytes - done))?;
+            self.note(moved, &place)?;
+            done += place.bytes;
+        }
+        Ok(())
+    }
+
+    fn note(&self, moved: &mut Moved<M::Buffer>, place: &MemoryPlace) -> Result<(), MoveError> {
+        let buffer = self.held.get(&place.buffer).ok_or(Unmovable::BufferOver)?;
+        moved.note(buffer, place);
+        Ok(())
     }
 
     /// Room for so many bytes, whole pages.
@@ -180,6 +201,7 @@ mod tests {
         moved: Cell<usize>,
     }
 
+    #[derive(Debug)]
     struct Lent {
         handle: u64,
         bytes: usize,

@@ -8,6 +8,7 @@ use vfun_remoting_host::fuzz::{Api, Call, Case, Shape};
 /// Kinds of objects.
 pub mod kinds {
     pub const AH: u16 = 7;
+    pub const CM: u16 = 8;
     pub const CONTEXT: u16 = 1;
     pub const CQ: u16 = 4;
     pub const MR: u16 = 3;
@@ -271,6 +272,126 @@ pub const API: Api = Api {
             secret: false,
             frees: Some(kinds::AH),
             carries: &[Shape::Object { kind: kinds::AH, number: false }],
+        },
+        Call {
+            number: 66,
+            name: "vfun_nic_cm_make",
+            secret: false,
+            frees: None,
+            carries: &[
+                Shape::Object { kind: kinds::CONTEXT, number: false },
+                Shape::Number { bits: 32, signed: false },
+                Shape::New(kinds::CM),
+            ],
+        },
+        Call {
+            number: 67,
+            name: "vfun_nic_cm_take",
+            secret: false,
+            frees: None,
+            carries: &[
+                Shape::Object { kind: kinds::CONTEXT, number: false },
+                Shape::Number { bits: 32, signed: false },
+                Shape::New(kinds::CM),
+            ],
+        },
+        Call {
+            number: 68,
+            name: "vfun_nic_cm_bind",
+            secret: false,
+            frees: None,
+            carries: &[
+                Shape::Object { kind: kinds::CM, number: false },
+                Shape::Number { bits: 32, signed: false },
+            ],
+        },
+        Call {
+            number: 69,
+            name: "vfun_nic_cm_listen",
+            secret: false,
+            frees: None,
+            carries: &[
+                Shape::Object { kind: kinds::CM, number: false },
+                Shape::Number { bits: 32, signed: false },
+            ],
+        },
+        Call {
+            number: 70,
+            name: "vfun_nic_cm_connect",
+            secret: false,
+            frees: None,
+            carries: &[
+                Shape::Object { kind: kinds::CM, number: false },
+                Shape::All(&[
+                    Shape::Raw(16),
+                    Shape::Number { bits: 16, signed: false },
+                    Shape::Number { bits: 16, signed: false },
+                ]),
+                Shape::All(&[
+                    Shape::Number { bits: 32, signed: false },
+                    Shape::Number { bits: 32, signed: false },
+                    Shape::Number { bits: 8, signed: false },
+                    Shape::Number { bits: 8, signed: false },
+                    Shape::Number { bits: 8, signed: false },
+                    Shape::Number { bits: 8, signed: false },
+                    Shape::Number { bits: 8, signed: false },
+                    Shape::Number { bits: 8, signed: false },
+                    Shape::Number { bits: 16, signed: false },
+                ]),
+                Shape::All(&[Shape::Number { bits: 32, signed: false }, Shape::Raw(196)]),
+            ],
+        },
+        Call {
+            number: 71,
+            name: "vfun_nic_cm_accept",
+            secret: false,
+            frees: None,
+            carries: &[
+                Shape::Object { kind: kinds::CM, number: false },
+                Shape::All(&[
+                    Shape::Number { bits: 32, signed: false },
+                    Shape::Number { bits: 32, signed: false },
+                    Shape::Number { bits: 8, signed: false },
+                    Shape::Number { bits: 8, signed: false },
+                    Shape::Number { bits: 8, signed: false },
+                    Shape::Number { bits: 8, signed: false },
+                    Shape::Number { bits: 8, signed: false },
+                    Shape::Number { bits: 8, signed: false },
+                    Shape::Number { bits: 16, signed: false },
+                ]),
+                Shape::All(&[Shape::Number { bits: 32, signed: false }, Shape::Raw(196)]),
+            ],
+        },
+        Call {
+            number: 72,
+            name: "vfun_nic_cm_establish",
+            secret: false,
+            frees: None,
+            carries: &[Shape::Object { kind: kinds::CM, number: false }],
+        },
+        Call {
+            number: 73,
+            name: "vfun_nic_cm_reject",
+            secret: false,
+            frees: None,
+            carries: &[
+                Shape::Object { kind: kinds::CM, number: false },
+                Shape::All(&[Shape::Number { bits: 32, signed: false }, Shape::Raw(196)]),
+            ],
+        },
+        Call {
+            number: 74,
+            name: "vfun_nic_cm_disconnect",
+            secret: false,
+            frees: None,
+            carries: &[Shape::Object { kind: kinds::CM, number: false }],
+        },
+        Call {
+            number: 75,
+            name: "vfun_nic_cm_end",
+            secret: false,
+            frees: Some(kinds::CM),
+            carries: &[Shape::Object { kind: kinds::CM, number: false }],
         },
     ],
 };
