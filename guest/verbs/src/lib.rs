@@ -31,6 +31,7 @@ mod post;
 mod progress;
 mod qp;
 mod query;
+mod rdmacm;
 mod refused;
 mod registry;
 mod shape;

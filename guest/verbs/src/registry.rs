@@ -2,11 +2,13 @@
 
 use crate::context::Context;
 use crate::errno::Errno;
+use crate::rdmacm;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vfun_remoting_guest::{Answer, Handlers, Link};
 
-/// `VFUN_NIC_EVENT`.
+/// `VFUN_NIC_EVENT`, `VFUN_NIC_CM_EVENT`.
 const EVENT: u16 = 64;
+const CM_EVENT: u16 = 65;
 
 static ALL: Mutex<Vec<&'static Context>> = Mutex::new(vec![]);
 
@@ -28,8 +30,10 @@ pub fn listen(link: &'static Link) -> Result<(), Errno> {
 }
 
 fn event(link: &'static Link, number: u16, mut body: Answer<'_>) {
-    if number != EVENT {
-        return;
+    match number {
+        EVENT => {}
+        CM_EVENT => return rdmacm::channel::heard(link, &mut body),
+        _ => return,
     }
     let (Ok(kind), Ok(about), Ok(of)) = (body.u32(), body.u32(), body.u32()) else { return };
     for context in all().iter().filter(|context| context.link.number() == link.number()) {
@@ -41,6 +45,7 @@ fn event(link: &'static Link, number: u16, mut body: Answer<'_>) {
 fn lost(link: &'static Link) {
     // Under the lock: a context that is closed meanwhile lives until this is done.
     all().iter().filter(|c| c.link.number() == link.number()).for_each(|c| lost_context(c));
+    rdmacm::channel::lost(link.number());
 }
 
 /// The queues of a context are served no more: each of its objects is told, once.
