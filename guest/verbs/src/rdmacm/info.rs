@@ -64,6 +64,25 @@ unsafe fn fill(to: &mut rdma_addrinfo, found: *const libc::addrinfo) {
     }
 }
 
+/// Addresses that were not asked for are those that the program has already.
+///
+/// # Safety
+/// C's rules for the hints.
+unsafe fn fill_from_hints(to: &mut rdma_addrinfo, hints: *const rdma_addrinfo) {
+    // SAFETY: the caller's.
+    let Some(hints) = (unsafe { hints.as_ref() }) else { return };
+    if to.ai_src_addr.is_null() {
+        // SAFETY: as above.
+        to.ai_src_addr = unsafe { copy(hints.ai_src_addr, hints.ai_src_len) };
+        to.ai_src_len = if to.ai_src_addr.is_null() { 0 } else { hints.ai_src_len };
+    }
+    if to.ai_dst_addr.is_null() {
+        // SAFETY: as above.
+        to.ai_dst_addr = unsafe { copy(hints.ai_dst_addr, hints.ai_dst_len) };
+        to.ai_dst_len = if to.ai_dst_addr.is_null() { 0 } else { hints.ai_dst_len };
+    }
+}
+
 /// The kind of queue pairs and the space, each by the other where it is not said.
 fn complete(to: &mut rdma_addrinfo) {
     if to.ai_port_space == 0 {
@@ -113,13 +132,7 @@ pub unsafe extern "C" fn rdma_getaddrinfo(
     }
     complete(&mut to);
     // SAFETY: C's rules for this function.
-    if let Some(hints) = unsafe { hints.as_ref() }
-        && to.ai_src_addr.is_null()
-    {
-        // SAFETY: as above.
-        to.ai_src_addr = unsafe { copy(hints.ai_src_addr, hints.ai_src_len) };
-        to.ai_src_len = if to.ai_src_addr.is_null() { 0 } else { hints.ai_src_len };
-    }
+    unsafe { fill_from_hints(&mut to, hints) };
     let place = Box::into_raw(Box::new(to));
     if answer.is_null() {
         // SAFETY: nobody has it.
