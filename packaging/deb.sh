@@ -329,10 +329,11 @@ A program that was linked with such an API runs in a virtual machine
 unchanged, when LD_LIBRARY_PATH names the library's folder.
 
 Each API has its folder in /usr/lib/virtfun/apis, where no loader looks by
-itself. There is gdma, a DMA engine; the engine is simulated. The module
-for PKCS#11, whose keys stay on the host, is where p11-kit finds it.
+itself. There is gdma, a DMA engine; the engine is simulated. verbs is for
+programs of RDMA, and is preloaded. The module for PKCS#11, whose keys stay
+on the host, is where p11-kit finds it.
 TEXT
-    document vfun-gdma-guest vfun-pkcs11-guest
+    document vfun-gdma-guest vfun-pkcs11-guest vfun-verbs-guest
     depends
     finish
 }

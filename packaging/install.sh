@@ -112,6 +112,8 @@ api gdma libvfun_gdmaback.so libvfun_gdma.so libgdma.so
 install -m 644 services/gdma/include/gdma.h "$to/include/"
 install -D -m 644 services/gdma/examples/bounce.c "$to/share/doc/virtfun/examples/gdma/bounce.c"
 install -m 644 services/gdmaback/functions/gdma/function.toml "$to/share/virtfun/functions-gdma-simulated/gdma.toml"
+# RDMA: what is preloaded into programs.
+install -D -m 644 "$bin/libvfunverbs.so" "$lib/apis/verbs/libvfunverbs.so"
 # PKCS#11: programs name the module by its path, or p11-kit finds it.
 install -m 755 "$bin/libvfun_pkcs11back.so" "$lib/"
 install -D -m 644 "$bin/libvfun_pkcs11.so" "$to/lib/pkcs11/virtfun-pkcs11.so"

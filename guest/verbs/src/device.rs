@@ -6,11 +6,11 @@ use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 
 /// What a program's list points to. Only its names and kinds are read.
-struct Device(ibv_device);
+struct DeviceStruct(ibv_device);
 // SAFETY: nobody writes it.
-unsafe impl Send for Device {}
+unsafe impl Send for DeviceStruct {}
 // SAFETY: as above.
-unsafe impl Sync for Device {}
+unsafe impl Sync for DeviceStruct {}
 
 const NAME: &str = "vfun0";
 const DEVICE_NAME: &str = "vfun-verbs0";
@@ -25,9 +25,9 @@ fn text<const N: usize>(of: &str) -> [c_char; N] {
 
 /// The only one.
 pub fn device() -> *mut ibv_device {
-    static DEVICE: OnceLock<Device> = OnceLock::new();
+    static DEVICE: OnceLock<DeviceStruct> = OnceLock::new();
     let made = || {
-        Device(ibv_device {
+        DeviceStruct(ibv_device {
             ops: [std::ptr::null_mut(); 2],
             node_type: numbers::NODE_CA,
             transport_type: numbers::TRANSPORT_IB,

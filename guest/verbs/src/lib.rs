@@ -31,7 +31,7 @@ mod post;
 mod progress;
 mod qp;
 mod query;
-mod rdmacm;
+pub mod rdmacm;
 mod refused;
 mod registry;
 mod shape;

@@ -13,6 +13,7 @@ pub mod pkcs11;
 pub mod placed;
 pub mod queues;
 pub mod raw;
+pub mod rdma;
 pub mod softhsm;
 pub mod vm;
 

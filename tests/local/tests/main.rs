@@ -24,6 +24,7 @@ mod pkcs11;
 mod policy;
 mod projects;
 mod queues;
+mod rdma;
 mod starting;
 mod submit;
 mod takeover;

@@ -27,7 +27,7 @@ impl QueuesWaiter {
         let epoll = made().map_err(|e| {
             Error::BadOption(format!("no descriptor to wait by: {}", std::io::Error::from(e)))
         })?;
-        Ok(QueuesWaiter { epoll, bell: bell })
+        Ok(QueuesWaiter { epoll, bell })
     }
 
     /// Makes the descriptor readable again, if the host ever rang: for who took one of several things

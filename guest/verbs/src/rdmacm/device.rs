@@ -8,22 +8,22 @@ use crate::errno::{self, ENOMEM, Errno};
 use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
 
-struct Device {
+struct CmDevice {
     context: &'static Context,
     /// The protection domain of who names none.
     pd: *mut ibv_pd,
 }
 
 // SAFETY: a domain may be used by any thread.
-unsafe impl Send for Device {}
+unsafe impl Send for CmDevice {}
 
-static DEVICE: Mutex<Option<Device>> = Mutex::new(None);
+static DEVICE: Mutex<Option<CmDevice>> = Mutex::new(None);
 
-fn device<T>(use_it: impl FnOnce(&mut Device) -> T) -> Result<T, Errno> {
+fn device<T>(use_it: impl FnOnce(&mut CmDevice) -> T) -> Result<T, Errno> {
     let mut all = DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
     // One whose NIC is gone stays, for what the program made of it.
     if all.as_ref().is_none_or(|device| device.context.is_lost()) {
-        *all = Some(Device { context: Context::open()?, pd: std::ptr::null_mut() });
+        *all = Some(CmDevice { context: Context::open()?, pd: std::ptr::null_mut() });
     }
     Ok(use_it(all.as_mut().expect("just made")))
 }

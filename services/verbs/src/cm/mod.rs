@@ -358,20 +358,7 @@ impl Cm {
         match of.state {
             State::Idle | State::Over => {}
             State::Listening { .. } => self.reject_requests_of(id),
-            State::Connecting { peer } => {
-                // Who has taken the request finds out when it accepts; one that nobody took goes.
-                if let Some(request) = self.ids.get_mut(&peer) {
-                    if let State::Requested { listener, .. } = request.state {
-                        request.state = State::Over;
-                        let untaken = !request.taken;
-                        self.answered(listener);
-                        if untaken {
-                            self.told.retain(|(_, event)| event.other != peer);
-                            self.drop_id(peer);
-                        }
-                    }
-                }
-            }
+            State::Connecting { peer } => self.withdraw(peer),
             State::Requested { peer, listener } => {
                 self.answered(listener);
                 self.tell_end(peer, CmKind::Rejected, (BY_CONSUMER, none()));
@@ -379,6 +366,19 @@ impl Cm {
             State::Accepted { peer } | State::Answered { peer } | State::Connected { peer } => {
                 self.tell_end(peer, CmKind::Disconnected, (0, none()));
             }
+        }
+    }
+
+    /// Who asked has gone. Who has taken the request finds out when it accepts; one that nobody took goes.
+    fn withdraw(&mut self, request: u32) {
+        let Some(of) = self.ids.get_mut(&request) else { return };
+        let State::Requested { listener, .. } = of.state else { return };
+        of.state = State::Over;
+        let untaken = !of.taken;
+        self.answered(listener);
+        if untaken {
+            self.told.retain(|(_, event)| event.other != request);
+            self.drop_id(request);
         }
     }
 

@@ -1,0 +1,106 @@
+//! Programs of Debian that know of nothing but libibverbs and librdmacm, on the host, by its NIC.
+
+use std::time::Duration;
+use vfun_tests_local::rdma::{
+    MANAGED, PairOfPrograms, VERBS, can_be_tried, command, offer, run, run_well,
+};
+
+/// Runs each pair.
+fn all(pairs: &[PairOfPrograms]) {
+    if !can_be_tried() {
+        return;
+    }
+    let stand = offer();
+    pairs.iter().for_each(|pair| run_well(&stand, pair));
+    stand.until("nothing is left of them", |s| s.grants().is_empty());
+}
+
+#[test]
+fn programs_of_libibverbs_run_on_the_hosts_nic() {
+    all(&VERBS);
+}
+
+#[test]
+fn programs_of_librdmacm_run_on_the_hosts_nic() {
+    all(&MANAGED);
+}
+
+#[test]
+fn a_device_is_listed_and_described() {
+    if !can_be_tried() {
+        return;
+    }
+    let stand = offer();
+    let out = command(&stand, "ibv_devinfo -v", false).output().expect("it runs");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    for line in ["hca_id:\tvfun0", "PORT_ACTIVE (4)", "max_sge:\t\t\t16", "ATOMIC_HCA (1)"] {
+        assert!(text.contains(line), "no '{line}' in:\n{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_a_sentence() {
+    if !can_be_tried() {
+        return;
+    }
+    let stand = offer();
+    let moves_not = PairOfPrograms {
+        server: "ib_write_bw -n 10 -p PORT",
+        client: "ib_write_bw -n 10 -p PORT HOST",
+        serves_on: true,
+        moves: false,
+    };
+    let ended = run(&stand, &moves_not);
+    assert!(!ended.client.status.success());
+    let said = "memory for remote access was not registered: memory can move into the window only by the guest's kernel module";
+    assert!(ended.text().contains(said), "{}", ended.text());
+    let out = command(&stand, "rstream -s 127.0.0.1", false).output().expect("it runs");
+    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(text.contains("rsocket is not offered: rsockets look into"), "{text}");
+}
+
+#[test]
+fn without_a_nic_a_program_is_told_why() {
+    if !can_be_tried() {
+        return;
+    }
+    let stand = vfun_tests_local::Stand::start();
+    let out = command(&stand, "ibv_rc_pingpong", false).output().expect("it runs");
+    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!out.status.success());
+    assert!(text.contains("no host offers 'verbs' to this program"), "{text}");
+}
+
+#[test]
+fn a_nic_that_dies_is_an_error_of_the_program_and_the_device_comes_back() {
+    if !can_be_tried() {
+        return;
+    }
+    let stand = offer();
+    let long = PairOfPrograms {
+        server: "ib_send_bw -D 30 -p PORT",
+        client: "ib_send_bw -D 30 -p PORT HOST",
+        serves_on: false,
+        moves: true,
+    };
+    std::thread::scope(|scope| {
+        let ended = scope.spawn(|| run(&stand, &long));
+        stand.until("both programs have their queues", |s| s.totals().2 >= 6);
+        std::thread::sleep(Duration::from_millis(500));
+        kill_nics(&stand);
+        let ended = ended.join().expect("it ended");
+        let text = ended.text();
+        assert!(!ended.client.status.success() && !ended.server.status.success(), "{text}");
+        assert!(text.contains("status") || text.contains("Completion"), "{text}");
+    });
+    run_well(&stand, &VERBS[0]);
+}
+
+fn kill_nics(stand: &vfun_tests_local::Stand) {
+    use vfun_admin::{Ask, Reply};
+    let Reply::Services { services } = stand.ask(&Ask::Services) else { panic!("services") };
+    for nic in services.iter().filter(|service| service.function == "verbs") {
+        let pid = rustix::process::Pid::from_raw(nic.pid as i32).expect("a process");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("killed");
+    }
+}
