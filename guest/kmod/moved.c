@@ -378,6 +378,8 @@ static long look_at(struct file *filp, struct to_move *t, struct vfun_ioc_remap 
 	} else if (vma->vm_flags & VM_EXEC) {
 		ret = -EACCES;
 	}
+	if (!ret && r->write && !(vma->vm_flags & VM_WRITE))
+		ret = -EROFS;
 	if (!ret) {
 		t->end = min(t->end, vma->vm_end);
 		t->write = vma->vm_flags & VM_WRITE;
@@ -560,7 +562,7 @@ long vfun_ioc_remap(struct file *filp, struct vfun_ioc_remap __user *arg)
 
 	if (copy_from_user(&r, arg, sizeof(r)))
 		return -EFAULT;
-	if (!r.bytes || !PAGE_ALIGNED(r.addr | r.bytes | r.offset) ||
+	if (r.write > 1 || r.reserved || !r.bytes || !PAGE_ALIGNED(r.addr | r.bytes | r.offset) ||
 	    r.addr > TASK_SIZE || r.bytes > TASK_SIZE - r.addr)
 		return -EINVAL;
 	if (vfun_gone(vf->dev))

@@ -169,6 +169,7 @@ struct vfun_ioc_buffer {
  *   EMLINK      it is shared: other processes would not see it move
  *   EOPNOTSUPP  memory of a device, or huge pages
  *   EACCES      it can be executed
+ *   EROFS       the host is to write it, and the caller may only read it
  *   EDQUOT      more than RLIMIT_MEMLOCK allows
  */
 struct vfun_ioc_remap {
@@ -176,6 +177,8 @@ struct vfun_ioc_remap {
 	__u64 offset;		/* in, out: of the first byte in it */
 	__u64 addr;		/* in: the caller's memory */
 	__u64 bytes;		/* in: how much; out: how much has moved */
+	__u32 write;		/* in: 1: the host writes it, too; EROFS if the caller may not */
+	__u32 reserved;
 };
 
 #define VFUN_IOC_INFO    _IOR(VFUN_IOC_MAGIC, 0, struct vfun_ioc_info)

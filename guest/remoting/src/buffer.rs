@@ -11,6 +11,8 @@ use vfun_remoting::numbers;
 /// How often the host is asked whether it has taken a buffer: it has it after the first time,
 /// unless cells were taken out of their order.
 const ASKED_MAX: usize = 1000;
+/// Cells that lent buffers do not take.
+const CELLS_FOR_CALLS: u32 = 2;
 /// Between two times.
 const PAUSE: Duration = Duration::from_micros(50);
 
@@ -25,7 +27,13 @@ pub struct Lent {
 
 impl Link {
     /// Lends the host a new buffer of `bytes`.
+    ///
+    /// A lent buffer keeps a cell of the channel until it is taken back. Two cells are left for calls: without one
+    /// nobody could take a buffer back.
     pub fn lend(&'static self, bytes: usize) -> Result<Lent, Failure> {
+        if self.lent() + CELLS_FOR_CALLS >= u32::from(self.api.depth) {
+            return Err(Failure::Limit);
+        }
         let wish = BufferRequest::new(bytes);
         let buffer = self.function.buffer(wish).map_err(|_| Failure::Limit)?;
         let handle = buffer.handle();

@@ -202,6 +202,11 @@ impl Link {
         self.lent.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// Buffers that the program has of it.
+    pub(crate) fn lent(&self) -> u32 {
+        self.lent.load(Ordering::Acquire)
+    }
+
     /// It has one less.
     pub(crate) fn lends_no_more(&self) {
         self.lent.fetch_sub(1, Ordering::AcqRel);

@@ -25,9 +25,9 @@ use vfun_remoting_guest::{
 /// This API in this process.
 pub static REMOTE: Remote = Remote::new(Description {
     name: "verbs",
-    fingerprint: 0x63602553a0955f2f,
+    fingerprint: 0x31ed4263a582e512,
     cell_bytes: 4096,
-    depth: 16,
+    depth: 64,
 });
 
 /// What a function answers if it did what was asked.

@@ -2,6 +2,7 @@
 
 use crate::{Stand, programs, repo};
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -94,7 +95,7 @@ pub const MANAGED: [PairOfPrograms; 9] = [
 /// Whether the programs are on this machine.
 pub fn can_be_tried() -> bool {
     let there = ["ibv_rc_pingpong", "ib_write_bw", "rping", "qperf", "fi_pingpong"];
-    let missing = |name: &&str| !std::path::Path::new("/usr/bin").join(name).exists();
+    let missing = |name: &&str| !Path::new("/usr/bin").join(name).exists();
     let missing: Vec<&str> = there.into_iter().filter(missing).collect();
     if !missing.is_empty() {
         eprintln!("not tried: there is no {}", missing.join(" and no "));
@@ -186,3 +187,20 @@ pub fn run_well(stand: &Stand, pair: &PairOfPrograms) {
     let fine = ended.client.status.success() && (pair.serves_on || ended.server.status.success());
     assert!(fine, "{}\n{}{}", pair.client, ended.text(), stand.log());
 }
+
+/// A program of ours that knows of nothing but libibverbs, compiled into a folder.
+pub fn compiled(source: &str, dir: &Path) -> PathBuf {
+    let name = Path::new(source).file_stem().expect("a file's name");
+    let program = dir.join(name);
+    let done = Command::new("cc")
+        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(&program)
+        .arg(repo().join(source))
+        .args(["-libverbs", "-lpthread"])
+        .status();
+    assert!(done.expect("cc runs").success(), "{source} does not compile");
+    program
+}
+
+/// The source of the program that registers memory in all ways.
+pub const MEMORY: &str = "tests/local/tests/rdma/memory.c";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use vfun_tests_local::rdma::{
-    MANAGED, PairOfPrograms, VERBS, can_be_tried, command, offer, run, run_well,
+    MANAGED, MEMORY, PairOfPrograms, VERBS, can_be_tried, command, compiled, offer, run, run_well,
 };
 
 /// Runs each pair.
@@ -94,6 +94,28 @@ fn a_nic_that_dies_is_an_error_of_the_program_and_the_device_comes_back() {
         assert!(text.contains("status") || text.contains("Completion"), "{text}");
     });
     run_well(&stand, &VERBS[0]);
+}
+
+/// What the program of memory cases counts: writes of another thread that registering lost.
+fn lost(text: &str) -> u64 {
+    let number = text.lines().find_map(|line| line.strip_prefix("lost "));
+    number.and_then(|n| n.trim().parse().ok()).unwrap_or_else(|| panic!("{text}"))
+}
+
+/// The control of the test in a guest: where memory moves carelessly, the program sees it.
+#[test]
+fn the_program_of_memory_cases_finds_lost_writes() {
+    if !can_be_tried() {
+        return;
+    }
+    let stand = offer();
+    let dir = tempfile::tempdir().expect("a folder");
+    let program = compiled(MEMORY, dir.path()).display().to_string();
+    let found = (0..5).any(|_| {
+        let run = command(&stand, &format!("{program} --lost 300"), true).output();
+        lost(&String::from_utf8_lossy(&run.expect("it runs").stdout)) > 0
+    });
+    assert!(found, "no write was lost in 1500 careless registrations");
 }
 
 fn kill_nics(stand: &vfun_tests_local::Stand) {

@@ -6,6 +6,7 @@
 pub struct MemoryToMove {
     addr: usize,
     bytes: usize,
+    written: bool,
 }
 
 impl MemoryToMove {
@@ -15,7 +16,17 @@ impl MemoryToMove {
     /// They are memory of the program's own, of which no Rust reference exists that the compiler may
     /// think unchanging while a service writes.
     pub unsafe fn new(addr: *mut u8, bytes: usize) -> Self {
-        MemoryToMove { addr: addr.expose_provenance(), bytes }
+        MemoryToMove { addr: addr.expose_provenance(), bytes, written: false }
+    }
+
+    /// The host is to write it, so that memory that may only be read does not move.
+    pub fn to_be_written(self) -> Self {
+        MemoryToMove { written: true, ..self }
+    }
+
+    /// Whether it is.
+    pub fn is_written(self) -> bool {
+        self.written
     }
 
     /// Address and bytes.
@@ -55,6 +66,9 @@ pub enum Unmovable {
     /// What a host can write is not to be run.
     #[error("the memory can be executed: a host that can write it could run what it likes")]
     Executable,
+    /// The program may only read it.
+    #[error("the memory may only be read, and was to be registered for writing")]
+    ReadOnly,
     /// More than the program may pin.
     #[error("the program may pin no more memory: raise RLIMIT_MEMLOCK (`ulimit -l`)")]
     Limit,

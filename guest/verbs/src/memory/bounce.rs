@@ -2,13 +2,47 @@
 #![allow(unsafe_code)]
 
 use super::PAGE;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use vfun_remoting_guest::{Failure, Lent, Link};
 use vfun_verbs::Sge;
 
+/// Buffers for copies are at least so large, so that not each region needs one: a connection lends some sixty.
+const CHUNK: usize = 1 << 20;
+
+/// A buffer with copies one behind the other.
+struct Chunk {
+    lent: Arc<Lent>,
+    link: u32,
+    used: usize,
+}
+
+static CHUNKS: Mutex<Vec<Chunk>> = Mutex::new(vec![]);
+
+/// Room for so many bytes, whole pages: a buffer, and where in it.
+fn room(link: &'static Link, bytes: usize) -> Result<(Arc<Lent>, usize), Failure> {
+    let mut chunks = CHUNKS.lock().unwrap_or_else(PoisonError::into_inner);
+    chunks.retain(|chunk| chunk.link == link.number() || Arc::strong_count(&chunk.lent) > 1);
+    for chunk in chunks.iter_mut().filter(|chunk| chunk.link == link.number()) {
+        if Arc::strong_count(&chunk.lent) == 1 {
+            chunk.used = 0;
+        }
+        if chunk.lent.len() - chunk.used >= bytes {
+            let at = chunk.used;
+            chunk.used += bytes;
+            return Ok((chunk.lent.clone(), at));
+        }
+    }
+    let lent = link.lend(bytes.max(CHUNK)).or_else(|_| link.lend(bytes))?;
+    let lent = Arc::new(lent);
+    chunks.push(Chunk { lent: lent.clone(), link: link.number(), used: bytes });
+    Ok((lent, 0))
+}
+
 /// The copy of one region. A byte has the same place in its page in both.
 pub struct Bounce {
-    lent: Lent,
+    lent: Arc<Lent>,
+    /// Of the copy's first page in the buffer.
+    offset: usize,
     addr: usize,
     len: usize,
 }
@@ -16,8 +50,8 @@ pub struct Bounce {
 impl Bounce {
     pub fn new(link: &'static Link, addr: usize, len: usize) -> Result<Self, Failure> {
         let bytes = (addr % PAGE + len).max(1).checked_next_multiple_of(PAGE);
-        let lent = link.lend(bytes.ok_or(Failure::Limit)?)?;
-        Ok(Bounce { lent, addr, len })
+        let (lent, offset) = room(link, bytes.ok_or(Failure::Limit)?)?;
+        Ok(Bounce { lent, offset, addr, len })
     }
 
     /// What the NIC knows its memory by.
@@ -25,15 +59,18 @@ impl Bounce {
         self.lent.handle()
     }
 
-    pub fn pages(&self) -> u64 {
-        ((self.addr % PAGE + self.len).max(1).div_ceil(PAGE)) as u64
+    /// Its first page in the buffer, and how many it has.
+    pub fn pages(&self) -> (u64, u64) {
+        let count = (self.addr % PAGE + self.len).max(1).div_ceil(PAGE);
+        ((self.offset / PAGE) as u64, count as u64)
     }
 
     /// Where the copy of these bytes is, if they are of the region. The NIC refuses others.
     fn place(&self, addr: usize, len: usize) -> Option<*mut u8> {
         let at = addr.checked_sub(self.addr)?;
         let inside = at.checked_add(len)? <= self.len;
-        inside.then(|| self.lent.start().wrapping_add(self.addr % PAGE + at))
+        let first = self.offset + self.addr % PAGE;
+        inside.then(|| self.lent.start().wrapping_add(first + at))
     }
 
     pub fn copy_in(&self, addr: usize, len: usize) {

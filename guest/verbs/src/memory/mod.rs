@@ -15,7 +15,7 @@ pub use bounce::{Bounce, CopyBack};
 
 use crate::errno::{EINVAL, ENOMEM, EOPNOTSUPP, Errno};
 use mover::ByModule;
-use moving::{MoveError, Moved, Pool};
+use moving::{MoveError, Moved, Pages, Pool};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, RwLock};
@@ -74,11 +74,7 @@ impl Buffers {
         }
     }
 
-    fn hold(
-        &mut self,
-        link: &'static Link,
-        pages: (usize, usize),
-    ) -> Result<Moved<Lent>, MoveError> {
+    fn hold(&mut self, link: &'static Link, pages: Pages) -> Result<Moved<Lent>, MoveError> {
         match self {
             Buffers::ByModule(pool) => pool.hold(&ByModule(link), pages),
             Buffers::ByHand(pool) => pool.hold(&ByHand(link), pages),
@@ -87,7 +83,7 @@ impl Buffers {
 }
 
 /// Moves memory into the window.
-fn move_in(link: &'static Link, pages: (usize, usize)) -> Result<Moved<Lent>, MoveError> {
+fn move_in(link: &'static Link, pages: Pages) -> Result<Moved<Lent>, MoveError> {
     static ALL: Mutex<Vec<(u32, Buffers)>> = Mutex::new(vec![]);
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
     let known = all.iter().position(|(number, _)| *number == link.number());
@@ -124,11 +120,15 @@ pub fn back(link: &'static Link, addr: usize, len: usize, rights: u32) -> Result
     let end = addr.checked_add(len.max(1)).and_then(|end| end.checked_next_multiple_of(PAGE));
     let first = addr / PAGE * PAGE;
     let bytes = end.ok_or(EINVAL)? - first;
-    match move_in(link, (first, bytes)) {
+    let written =
+        rights & (access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_ATOMIC) != 0;
+    match move_in(link, Pages { addr: first, bytes, written }) {
         Ok(moved) => {
             return Ok(Backing { runs: moved.runs, bounce: None, _buffers: moved.buffers });
         }
-        Err(MoveError::Unmovable(Unmovable::NotThere)) => return Err(Errno(libc::EFAULT)),
+        Err(MoveError::Unmovable(Unmovable::NotThere | Unmovable::ReadOnly)) => {
+            return Err(Errno(libc::EFAULT));
+        }
         Err(why) if rights & access::REMOTE != 0 => {
             say(why);
             return Err(if matches!(why, MoveError::Full(_)) { ENOMEM } else { EOPNOTSUPP });
@@ -136,8 +136,8 @@ pub fn back(link: &'static Link, addr: usize, len: usize, rights: u32) -> Result
         Err(_) => {}
     }
     let bounce = Bounce::new(link, addr, len).map_err(|_| ENOMEM)?;
-    let pages = bounce.pages();
-    let runs = vec![Run { buffer: bounce.handle(), page: 0, pages }];
+    let (page, pages) = bounce.pages();
+    let runs = vec![Run { buffer: bounce.handle(), page, pages }];
     Ok(Backing { runs, bounce: Some(Arc::new(bounce)), _buffers: vec![] })
 }
 

@@ -11,10 +11,11 @@ use vfun_remoting_guest::{Lent, Link};
 pub struct ByModule(pub &'static Link);
 
 /// The program's memory.
-pub fn memory((addr, bytes): Pages) -> MemoryToMove {
+fn memory(Pages { addr, bytes, written }: Pages) -> MemoryToMove {
     let at = std::ptr::with_exposed_provenance_mut(addr);
     // SAFETY: the program registers it: it is not this library's, which has no references to it.
-    unsafe { MemoryToMove::new(at, bytes) }
+    let memory = unsafe { MemoryToMove::new(at, bytes) };
+    if written { memory.to_be_written() } else { memory }
 }
 
 impl Mover for ByModule {

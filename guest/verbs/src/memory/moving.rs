@@ -9,14 +9,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use vfun::{MemoryPlace, Unmovable};
 
-/// Memory of less than this shares a buffer with others, so that a program that registers many small
-/// regions does not need a buffer for each. Bytes.
-const SMALL: usize = 256 << 10;
-/// Such a buffer, bytes.
-const SHARED: usize = 1 << 20;
+/// The first buffer, bytes; each further one is twice as large as the one before. A connection lends some sixty
+/// buffers at most, so that a program that registers many regions cannot have one for each.
+const FIRST: usize = 1 << 20;
+/// The largest one that is made without need.
+const LARGEST: usize = 64 << 20;
 
-/// A range of the program's pages: address and bytes.
-pub type Pages = (usize, usize);
+/// A range of the program's pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Pages {
+    pub addr: usize,
+    pub bytes: usize,
+    /// The NIC is to write them.
+    pub written: bool,
+}
+
+impl Pages {
+    /// Some of them.
+    fn part(self, from: usize, bytes: usize) -> Self {
+        Pages { addr: self.addr + from, bytes, ..self }
+    }
+}
 
 /// Who moves memory.
 pub trait Mover {
@@ -85,13 +98,13 @@ pub struct Moved<B> {
 /// The buffers of one connection that have memory of the program.
 pub struct Pool<M: Mover> {
     held: HashMap<u64, Arc<M::Buffer>>,
-    /// One with room left, and where that begins.
-    shared: Option<(Arc<M::Buffer>, usize)>,
+    /// The latest one, its bytes, and where its room begins.
+    latest: Option<(Arc<M::Buffer>, usize, usize)>,
 }
 
 impl<M: Mover> Default for Pool<M> {
     fn default() -> Self {
-        Pool { held: HashMap::new(), shared: None }
+        Pool { held: HashMap::new(), latest: None }
     }
 }
 
@@ -100,16 +113,16 @@ impl<M: Mover> Pool<M> {
     ///
     /// # Errors
     /// [`MoveError`]. What has moved by then stays: the program does not see it.
-    pub fn hold(&mut self, mover: &M, (addr, bytes): Pages) -> Result<Moved<M::Buffer>, MoveError> {
+    pub fn hold(&mut self, mover: &M, pages: Pages) -> Result<Moved<M::Buffer>, MoveError> {
         let mut moved = Moved { runs: vec![], buffers: vec![] };
-        let (mut at, end) = (addr, addr + bytes);
-        while at < end {
-            let place = mover.find(&self.held, (at, end - at))?;
+        let mut done = 0;
+        while done < pages.bytes {
+            let place = mover.find(&self.held, pages.part(done, pages.bytes - done))?;
             match place.buffer {
-                0 => self.move_in(mover, (at, place.bytes), &mut moved)?,
+                0 => self.move_in(mover, pages.part(done, place.bytes), &mut moved)?,
                 _ => self.note(&mut moved, &place)?,
             }
-            at += place.bytes;
+            done += place.bytes;
         }
         Ok(moved)
     }
@@ -118,13 +131,14 @@ impl<M: Mover> Pool<M> {
     fn move_in(
         &mut self,
         mover: &M,
-        (addr, bytes): Pages,
+        pages: Pages,
         moved: &mut Moved<M::Buffer>,
     ) -> Result<(), MoveError> {
-        let (buffer, offset) = self.room(mover, bytes)?;
+        let (buffer, offset) = self.room(mover, pages.bytes)?;
         let mut done = 0;
-        while done < bytes {
-            let place = mover.take(&buffer, offset + done, (addr + done, bytes - done))?;
+        while done < pages.bytes {
+            let left = pages.part(done, pages.bytes - done);
+            let place = mover.take(&buffer, offset + done, left)?;
             self.note(moved, &place)?;
             done += place.bytes;
         }
@@ -139,35 +153,38 @@ impl<M: Mover> Pool<M> {
 
     /// Room for so many bytes, whole pages.
     fn room(&mut self, mover: &M, bytes: usize) -> Result<(Arc<M::Buffer>, usize), MoveError> {
-        if bytes >= SMALL {
-            return Ok((self.lend(mover, bytes)?, 0));
-        }
-        if let Some((buffer, used)) = &mut self.shared
-            && SHARED - *used >= bytes
+        if let Some((buffer, size, used)) = &mut self.latest
+            && *size - *used >= bytes
         {
             let at = *used;
             *used += bytes;
             return Ok((buffer.clone(), at));
         }
-        match self.lend(mover, SHARED) {
-            Ok(buffer) => {
-                self.shared = Some((buffer.clone(), bytes));
-                Ok((buffer, 0))
-            }
-            Err(_) => Ok((self.lend(mover, bytes)?, 0)),
-        }
+        let last = self.latest.as_ref().map_or(FIRST / 2, |(_, size, _)| *size);
+        let size = (last * 2).min(LARGEST).max(bytes);
+        // Where there is no room for more than is needed, as much as is needed.
+        let (buffer, size) = match mover.lend(size) {
+            Some(lent) => (self.keep(lent), size),
+            None => (self.lend(mover, bytes)?, bytes),
+        };
+        self.latest = Some((buffer.clone(), size, bytes));
+        Ok((buffer, 0))
+    }
+
+    fn keep(&mut self, lent: M::Buffer) -> Arc<M::Buffer> {
+        let buffer = Arc::new(lent);
+        self.held.insert(M::handle(&buffer), buffer.clone());
+        buffer
     }
 
     fn lend(&mut self, mover: &M, bytes: usize) -> Result<Arc<M::Buffer>, MoveError> {
         let mut lent = mover.lend(bytes);
         if lent.is_none() && M::GIVES_BACK {
-            self.shared = None;
+            self.latest = None;
             self.held.retain(|_, buffer| Arc::strong_count(buffer) > 1);
             lent = mover.lend(bytes);
         }
-        let buffer = Arc::new(lent.ok_or(MoveError::Full(bytes))?);
-        self.held.insert(M::handle(&buffer), buffer.clone());
-        Ok(buffer)
+        Ok(self.keep(lent.ok_or(MoveError::Full(bytes))?))
     }
 }
 
@@ -234,7 +251,7 @@ mod tests {
         fn find(
             &self,
             _: &HashMap<u64, Arc<Lent>>,
-            (addr, bytes): Pages,
+            Pages { addr, bytes, .. }: Pages,
         ) -> Result<MemoryPlace, Unmovable> {
             let pages = self.pages.borrow();
             let of = |at: usize| pages.get(&at).copied();
@@ -252,7 +269,7 @@ mod tests {
             &self,
             buffer: &Lent,
             offset: usize,
-            (addr, bytes): Pages,
+            Pages { addr, bytes, .. }: Pages,
         ) -> Result<MemoryPlace, Unmovable> {
             // At most four pages at once, as one mapping may be short.
             let bytes = bytes.min(4 * PAGE);
@@ -268,6 +285,10 @@ mod tests {
         }
     }
 
+    fn range(addr: usize, bytes: usize) -> Pages {
+        Pages { addr, bytes, written: true }
+    }
+
     fn pages_of(model: &Model, moved: &Moved<Lent>, addr: usize) {
         let runs =
             moved.runs.iter().flat_map(|r| (r.page..r.page + r.pages).map(|p| (r.buffer, p)));
@@ -281,15 +302,15 @@ mod tests {
         let model = Model::default();
         model.room.set(8 << 20);
         let mut pool = Pool::default();
-        let first = pool.hold(&model, (0x10000, 10 * PAGE)).unwrap();
+        let first = pool.hold(&model, range(0x10000, 10 * PAGE)).unwrap();
         assert_eq!(model.moved.get(), 10);
         // One page before, all of it, and one behind.
-        let wider = pool.hold(&model, (0x10000 - PAGE, 12 * PAGE)).unwrap();
+        let wider = pool.hold(&model, range(0x10000 - PAGE, 12 * PAGE)).unwrap();
         assert_eq!(model.moved.get(), 12);
         pages_of(&model, &first, 0x10000);
         pages_of(&model, &wider, 0x10000 - PAGE);
         drop((first, wider));
-        pool.hold(&model, (0x10000, 10 * PAGE)).unwrap();
+        pool.hold(&model, range(0x10000, 10 * PAGE)).unwrap();
         assert_eq!(model.moved.get(), 12, "registering again moves nothing");
     }
 
@@ -298,12 +319,12 @@ mod tests {
         let model = Model::default();
         model.room.set(3 << 20);
         let mut pool = Pool::default();
-        let used = pool.hold(&model, (0, 1 << 20)).unwrap();
-        drop(pool.hold(&model, (1 << 21, 2 << 20)).unwrap());
-        let more = pool.hold(&model, (1 << 24, 2 << 20)).unwrap();
+        let used = pool.hold(&model, range(0, 1 << 20)).unwrap();
+        drop(pool.hold(&model, range(1 << 21, 2 << 20)).unwrap());
+        let more = pool.hold(&model, range(1 << 24, 2 << 20)).unwrap();
         pages_of(&model, &used, 0);
         pages_of(&model, &more, 1 << 24);
-        let full = pool.hold(&model, (1 << 26, 1 << 20)).unwrap_err();
+        let full = pool.hold(&model, range(1 << 26, 1 << 20)).unwrap_err();
         assert_eq!(full, MoveError::Full(1 << 20));
         assert!(full.to_string().contains("no room for 1024 KiB"), "{full}");
     }
@@ -313,12 +334,12 @@ mod tests {
         let model = Model::default();
         model.room.set(8 << 20);
         let mut pool = Pool::default();
-        let old = pool.hold(&model, (0, 4 * PAGE)).unwrap();
+        let old = pool.hold(&model, range(0, 4 * PAGE)).unwrap();
         model.pages.borrow_mut().clear();
         // The pages of before are not given again while the old region has them.
         let mut model = model;
         model.moved.set(0);
-        let new = pool.hold(&model, (0, 4 * PAGE)).unwrap();
+        let new = pool.hold(&model, range(0, 4 * PAGE)).unwrap();
         assert_eq!(model.moved.get_mut(), &mut 4);
         assert_ne!(old.runs, new.runs);
     }

@@ -1,7 +1,8 @@
 //! Memory is moved by the library itself, where there is no kernel module: on the host, and in a guest by its PCI
 //! device. Only if the program's user asks for it, because it breaks what a program may
 //! expect: what another thread writes in the moment of registering may be lost, a child
-//! of `fork` has the parent's memory and not a copy, and memory stays in the window until the program ends.
+//! of `fork` has the parent's memory and not a copy, so that a program must not fork, and memory stays in the window
+//! until the program ends.
 #![allow(unsafe_code)]
 
 use super::PAGE;
@@ -43,10 +44,13 @@ impl Mover for ByHand {
     fn find(
         &self,
         held: &HashMap<u64, Arc<Lent>>,
-        (addr, bytes): Pages,
+        Pages { addr, bytes, written }: Pages,
     ) -> Result<MemoryPlace, Unmovable> {
         let mapping = mapping_at(addr).ok_or(Unmovable::NotThere)?;
         let bytes = bytes.min(mapping.to - addr);
+        if written && !mapping.is_writable {
+            return Err(Unmovable::ReadOnly);
+        }
         if mapping.is_shared {
             let at = mapping.offset + (addr - mapping.from) as u64;
             for (handle, buffer) in held {
@@ -72,7 +76,7 @@ impl Mover for ByHand {
         &self,
         buffer: &Lent,
         offset: usize,
-        (addr, bytes): Pages,
+        Pages { addr, bytes, .. }: Pages,
     ) -> Result<MemoryPlace, Unmovable> {
         let here = 0u8;
         let sp = (&raw const here).addr();
@@ -96,6 +100,9 @@ impl Mover for ByHand {
             // SAFETY: it was so before. It cannot fail for a mapping of this process.
             unsafe { libc::mprotect(from.cast(), bytes, libc::PROT_READ) };
         }
+        // The buffer's own mapping does not go on to children; the program's memory must.
+        // SAFETY: the mapping that was just made.
+        unsafe { libc::madvise(from.cast(), bytes, libc::MADV_DOFORK) };
         // The last page is another mapping for the kernel, so that mremap cannot make the memory longer
         // into the next buffer.
         let last = from.wrapping_add(bytes - PAGE);

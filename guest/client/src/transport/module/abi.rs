@@ -78,6 +78,8 @@ pub(super) struct Remap {
     pub offset: u64,
     pub addr: u64,
     pub bytes: u64,
+    pub write: u32,
+    pub reserved: u32,
 }
 
 /// In an offset of a mapping the number of the window begins at this bit.
@@ -117,7 +119,7 @@ mod tests {
         of!("vfun_ioc_ring", Ring: channel);
         of!("vfun_ioc_eventfd", Eventfd: channel fd reserved);
         of!("vfun_ioc_buffer", BufferQuestion: buffer);
-        of!("vfun_ioc_remap", Remap: buffer offset addr bytes);
+        of!("vfun_ioc_remap", Remap: buffer offset addr bytes write reserved);
         t.push(("VFUN_MAP_SHIFT".into(), MAP_SHIFT.into()));
         for (name, number) in [
             ("INFO", INFO),

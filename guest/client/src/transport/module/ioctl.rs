@@ -98,7 +98,9 @@ pub(super) fn remap(
     memory: MemoryToMove,
 ) -> Result<MemoryPlace, Errno> {
     let (addr, bytes) = memory.place();
-    let mut r = Remap { buffer, offset, addr: addr as u64, bytes: bytes as u64 };
+    let write = memory.is_written().into();
+    let (addr, length) = (addr as u64, bytes as u64);
+    let mut r = Remap { buffer, offset, addr, bytes: length, write, reserved: 0 };
     // SAFETY: REMAP's number says that the kernel reads and writes a `Remap`. The memory keeps its bytes
     // and stays readable, and writable if it was; who made a `MemoryToMove` promised that it is the
     // program's own.

@@ -111,6 +111,7 @@ impl Transport for Module {
             Errno::MLINK => Unmovable::Shared,
             Errno::OPNOTSUPP => Unmovable::Special,
             Errno::ACCESS => Unmovable::Executable,
+            Errno::ROFS => Unmovable::ReadOnly,
             Errno::DQUOT => Unmovable::Limit,
             // A module that was built before there was this call.
             Errno::NOTTY => Unmovable::NoModule,
