@@ -43,6 +43,8 @@ pub enum Command {
     Module(ModuleArgs),
     /// Entries a second through a queue and their way, beside a bare ring and a bare line.
     Queues(QueuesArgs),
+    /// RDMA verbs by the software NIC of this host: writes, bandwidth, events, many queue pairs, each beside its floor.
+    Verbs(VerbsArgs),
     /// Up to 100 clients and 1000 channels: one that is busy beside the idle ones, memory, take-over.
     Scale(ScaleArgs),
     /// An innocent client's calls while its neighbour attacks, in every way there is.
@@ -75,6 +77,12 @@ pub enum Command {
     #[command(hide = true)]
     RemotingInside {
         /// What, and where the manager is: JSON.
+        job: String,
+    },
+    /// Measures verbs in a process of its own.
+    #[command(hide = true)]
+    VerbsInside {
+        /// What: JSON.
         job: String,
     },
     /// Measures one thing for the host that booted this guest.
@@ -327,6 +335,29 @@ pub struct ModuleArgs {
     /// Let the system choose processors, instead of one for the guest and one for services.
     #[arg(long)]
     pub no_pin: bool,
+    /// Write the report as JSON; - means stdout, instead of the table.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the rows as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+/// Options of `verbs`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct VerbsArgs {
+    /// How often each figure is taken, each time in 4 pairs of slices; medians are reported.
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// Let the system choose processors, instead of one for the program and one for the NIC.
+    #[arg(long)]
+    pub no_pin: bool,
+    /// The folder of functions [default: those of this checkout, or the installed ones].
+    #[arg(long, value_name = "DIR")]
+    pub functions: Option<PathBuf>,
+    /// The folder of drivers [default: beside this program].
+    #[arg(long, value_name = "DIR")]
+    pub drivers: Option<PathBuf>,
     /// Write the report as JSON; - means stdout, instead of the table.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

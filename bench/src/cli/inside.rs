@@ -43,3 +43,14 @@ pub(super) fn remoting(job: &str) -> Result<ExitCode> {
     say(&format!("{line}\n"));
     Ok(ExitCode::SUCCESS)
 }
+
+/// Measures verbs, and prints its rows.
+pub(super) fn verbs(job: &str) -> Result<ExitCode> {
+    let job: measure::VerbsJob = serde_json::from_str(job).map_err(|e| {
+        BenchError::Options(format!("this is no job from `vfun bench` of the same version: {e}"))
+    })?;
+    let rows = measure::verbs_work(&job)?;
+    let line = serde_json::to_string(&rows).map_err(|e| BenchError::Inside(e.to_string()))?;
+    say(&format!("{line}\n"));
+    Ok(ExitCode::SUCCESS)
+}

@@ -8,7 +8,7 @@ use crate::report::wasm::{WasmReport, WasmRow};
 use crate::report::{DomainsReport, FootprintReport, GrainReport, LatencyReport};
 use crate::report::{
     IsolationReport, LeasesReport, ModuleReport, NicsReport, QueuesReport, RemotingReport,
-    ScaleReport, WaitingReport,
+    ScaleReport, VerbsReport, WaitingReport,
 };
 use crate::report::{ReportError, chart, csv, json, text};
 use serde::Serialize;
@@ -52,6 +52,7 @@ report!(LeasesReport, crate::report::LeasesRow, leases, chart::leases);
 report!(ModuleReport, crate::report::ModuleRow, module, no_chart);
 report!(NicsReport, crate::report::NicsRow, nics, chart::nics);
 report!(QueuesReport, crate::report::QueuesRow, queues, no_chart);
+report!(VerbsReport, crate::report::VerbsRow, verbs, no_chart);
 report!(RemotingReport, crate::report::RemotingRow, remoting, chart::remoting);
 report!(ScaleReport, crate::report::ScaleRow, scale, no_chart);
 report!(WaitingReport, crate::report::WaitingRow, waiting, no_chart);

@@ -19,6 +19,7 @@ mod round_trips;
 mod samples;
 mod scale;
 mod sockets;
+mod verbs;
 mod waiting;
 mod work;
 
@@ -37,5 +38,6 @@ pub use rates::rate_of;
 pub use round_trips::trips;
 pub use scale::{Times, busy_callers, null_calls, paced_calls};
 pub use sockets::{EchoServer, Socket, socket_trips};
+pub use verbs::{VerbsJob, work as verbs_work};
 pub use waiting::{idle_channels, load};
 pub use work::{Callee, arguments, expected, seconds};

@@ -9,6 +9,7 @@ mod nics;
 mod queues;
 mod remoting;
 mod scale;
+mod verbs;
 mod waiting;
 
 pub use domains::{GUEST_HOST_OVER_HOST_HOST, domains};
@@ -20,6 +21,7 @@ pub use nics::nics;
 pub use queues::queues;
 pub use remoting::remoting;
 pub use scale::scale;
+pub use verbs::verbs;
 pub use waiting::waiting;
 
 use super::rows::Finest;

@@ -38,6 +38,7 @@ pub mod scale;
 pub mod settings;
 pub mod stats;
 pub mod text;
+pub mod verbs;
 pub mod waiting;
 pub mod wasm;
 
@@ -58,4 +59,5 @@ pub use remoting::{RemotingRatio, RemotingReport, RemotingRow};
 pub use rows::{DomainRow, DomainsReport, GrainReport, GrainRow, LatencyReport, LatencyRow};
 pub use scale::{ScaleReport, ScaleRow};
 pub use settings::Settings;
+pub use verbs::{VerbsFigure, VerbsReport, VerbsRow};
 pub use waiting::{Waiting, WaitingReport, WaitingRow};

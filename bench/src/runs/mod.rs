@@ -15,6 +15,7 @@ mod prepare;
 mod queues;
 mod remoting;
 mod scale;
+mod verbs;
 mod waiting;
 mod wasm;
 
@@ -31,6 +32,7 @@ pub use prepare::{Bench, Where};
 pub use queues::{QueuesPlan, queues};
 pub use remoting::{RemotingPlan, remoting};
 pub use scale::{ScalePlan, scale};
+pub use verbs::{VerbsPlan, verbs};
 pub use waiting::{WaitingPlan, waiting};
 pub use wasm::{WasmPlan, wasm};
 

@@ -23,6 +23,8 @@ mod domains;
 mod errno;
 mod generated;
 mod limits;
+#[doc(hidden)]
+pub mod loopback;
 mod memory;
 mod modify;
 mod pairs;

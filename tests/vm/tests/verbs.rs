@@ -139,8 +139,9 @@ impl Lab {
     }
 
     /// A server in one guest and its client in another one, or in the same.
-    fn pair(&self, pair: &PairOfPrograms, server: usize, client: usize) {
-        let words = |of: &str| of.replace("PORT", "7471").replace("HOST", ADDRESSES[server]);
+    fn pair(&self, pair: &PairOfPrograms, port: usize, [server, client]: [usize; 2]) {
+        let port = port.to_string();
+        let words = |of: &str| of.replace("PORT", &port).replace("HOST", ADDRESSES[server]);
         let [at, from] = [&self.guests[server], &self.guests[client]];
         let serve = script(&words(pair.server));
         ok(
@@ -188,7 +189,8 @@ fn programs_for_rdma_run_in_guests_that_have_no_device() {
         |pair: &&PairOfPrograms| full || SHORT.iter().any(|words| pair.server.starts_with(words));
     for (at, pair) in VERBS.iter().chain(&MANAGED).filter(wanted).enumerate() {
         // By turns in one guest, and between both.
-        lab.pair(pair, at % 2, 1);
+        // A port of its own: one that was just used is not free at once.
+        lab.pair(pair, 7471 + at, [at % 2, 1]);
     }
     lab.stand.until("nothing is left of them", |s| s.grants().is_empty());
     healthy(one);

@@ -13,6 +13,7 @@ mod queues;
 mod remoting;
 mod scale;
 mod summary;
+mod verbs;
 mod waiting;
 
 use super::checks::Check;
@@ -32,6 +33,7 @@ pub use queues::queues;
 pub use remoting::remoting;
 pub use scale::scale;
 pub use summary::summary;
+pub use verbs::verbs;
 pub use waiting::waiting;
 
 fn head(title: &str, machine: &Machine, settings: &Settings) -> String {
