@@ -45,7 +45,7 @@ fi
 
 say "1. The manager, with the functions that ship"
 "$bin/vfund" --root "$root" --window-dir "$root" --functions functions \
-    --functions services/gdmaback/functions --tcp "127.0.0.1:$port" 2>"$out/vfund.log" &
+    --functions services/gdmaback/functions --functions services/verbsback/functions --tcp "127.0.0.1:$port" 2>"$out/vfund.log" &
 manager=$!
 for _ in $(seq 200); do
     "$bin/vfun" status >/dev/null 2>&1 && break
@@ -83,13 +83,24 @@ if [ "$host_only" = no ]; then
     show "$bin/vfun" guest --client demo-vm --module "$module" --user app --file "$root/bounce" \
         --file "$bin/libvfun_gdma.so:$apis/libgdma.so.0" -- "LD_LIBRARY_PATH=$apis bounce 1000000"
 
-    say "6. What the manager recorded: negotiated, activated, released"
+    say "6. RDMA without a device: Debian's ib_write_bw and rping, unchanged, in a guest, by a NIC in software on the host"
+    programs=()
+    for program in ibv_devices ib_write_bw rping; do programs+=(--file "/usr/bin/$program:/usr/bin/$program"); done
+    show "$bin/vfun" guest --client demo-vm --module "$module" --user app "${programs[@]}" \
+        --file "$bin/libvfunverbs.so:/usr/lib/virtfun/apis/verbs/libvfunverbs.so" -- "
+        vfun run -- ibv_devices
+        vfun run -- ib_write_bw >/dev/null & sleep 1
+        vfun run -- ib_write_bw 127.0.0.1; wait
+        vfun run -- rping -s -a 127.0.0.1 & sleep 1
+        vfun run -- rping -c -a 127.0.0.1 -V -C 100 && echo 'rping: 100 messages, checked'; wait"
+
+    say "7. What the manager recorded: negotiated, activated, released"
     show "$bin/vfun" history --limit 12
 fi
 kill "$manager"; wait "$manager" 2>/dev/null || true
 manager=
 
-say "7. The published experiment: the same work in ever more calls, at $scale of the published size"
+say "8. The published experiment: the same work in ever more calls, at $scale of the published size"
 domains=in-process,host-host,guest-host,guest-net
 [ "$host_only" = yes ] && domains=in-process,host-host
 show "$bin/vfun" bench domains --scale "$scale" --repeats "${REPEATS:-7}" --domain "$domains" \

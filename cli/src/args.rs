@@ -128,6 +128,7 @@ pub enum Command {
     Detach(cmd::attach::DetachArgs),
     Drain(cmd::switch::DrainArgs),
     Stop(cmd::switch::StopArgs),
+    Run(cmd::run::Args),
     Guest(cmd::guest::Args),
     Bench(cmd::bench::Args),
     Completions(cmd::completions::Args),

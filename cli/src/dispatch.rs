@@ -36,6 +36,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Drain(args) => switch::drain(admin, output, args),
         Command::Stop(args) => switch::stop(admin, output, args),
         Command::Top(_) => Err(programs::hand_over("top")),
+        Command::Run(args) => run::run(output, args),
         Command::Guest(_) => Err(programs::hand_over("guest")),
         Command::Bench(args) => {
             Err(bench::run(cli.root.as_deref(), cli.endpoint.as_deref(), output, args))

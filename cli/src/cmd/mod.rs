@@ -19,6 +19,7 @@ pub mod nics;
 pub mod policy;
 pub mod ps;
 pub mod revoke;
+pub mod run;
 pub mod service;
 pub mod stats;
 pub mod status;
