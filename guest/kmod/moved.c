@@ -127,9 +127,8 @@ static bool moves_still(const struct moved_page *p)
 	return p->state == MOVED_OLD || p->state == MOVED_FROM;
 }
 
-static void moved_free(struct kref *ref)
+static void moved_free(struct vfun_moved *m)
 {
-	struct vfun_moved *m = container_of(ref, struct vfun_moved, ref);
 	unsigned long n;
 
 	if (m->ch) {
@@ -149,9 +148,23 @@ static void moved_free(struct kref *ref)
 	if (m->ch)
 		atomic64_sub(m->count, &m->mm->pinned_vm);
 	mmdrop(m->mm);
-	if (m->from)
-		kref_put(&m->from->ref, moved_free);
 	kvfree(m);
+}
+
+static void moved_last(struct kref *ref)
+{
+}
+
+/* Not recursive, however often memory moved. Outside of map_sem. */
+static void moved_put(struct vfun_moved *m)
+{
+	struct vfun_moved *from;
+
+	while (m && kref_put(&m->ref, moved_last)) {
+		from = m->from;
+		moved_free(m);
+		m = from;
+	}
 }
 
 static struct vfun_moved *moved_new(unsigned long first, unsigned long count,
@@ -213,10 +226,12 @@ void vfun_moved_rescue(struct vfun_channel *ch)
 
 			if (p->state != MOVED_WINDOW)
 				continue;
-			p->page = alloc_page(GFP_KERNEL_ACCOUNT);
+			/* Not of the memory group of who ends the buffer: that may be anybody. */
+			p->page = alloc_page(GFP_KERNEL);
 			p->state = p->page ? MOVED_OWN : MOVED_LOST;
 			if (p->page)
 				copy_to_page(p->page, window_page(m, n));
+			cond_resched();
 		}
 		mutex_unlock(&m->lock);
 	}
@@ -292,6 +307,11 @@ static void moved_open(struct vm_area_struct *vma)
 {
 	struct vfun_moved *m = vma->vm_private_data;
 
+	/* madvise(MADV_KEEPONFORK) takes the flag away unasked: a child gets no entries. */
+	if (!(vma->vm_flags & VM_WIPEONFORK) && (!m || vma->vm_mm != m->mm)) {
+		vm_flags_set(vma, VM_WIPEONFORK);
+		zap_vma_ptes(vma, vma->vm_start, vma->vm_end - vma->vm_start);
+	}
 	if (!m)
 		return;
 	if (vma->vm_mm == m->mm)
@@ -305,7 +325,7 @@ static void moved_close(struct vm_area_struct *vma)
 	struct vfun_moved *m = vma->vm_private_data;
 
 	if (m)
-		kref_put(&m->ref, moved_free);
+		moved_put(m);
 }
 
 static const struct vm_operations_struct moved_ops = {
@@ -322,7 +342,7 @@ int vfun_moved_map(struct vfun_moved *m, struct vm_area_struct *vma)
 	 * gives pages of its own.
 	 */
 	vm_flags_set(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP | VM_WIPEONFORK);
-	vm_flags_clear(vma, VM_MAYEXEC);
+	vm_flags_clear(vma, VM_EXEC | VM_MAYEXEC);
 	vma->vm_private_data = m;
 	vma->vm_ops = &moved_ops;
 	kref_get(&m->ref);
@@ -373,7 +393,7 @@ static long look_at(struct file *filp, struct to_move *t, struct vfun_ioc_remap 
 			       ((t->addr - vma->vm_start) >> PAGE_SHIFT);
 	} else if (vma->vm_flags & (VM_PFNMAP | VM_IO | VM_MIXEDMAP | VM_HUGETLB)) {
 		ret = -EOPNOTSUPP;
-	} else if (vma->vm_flags & VM_SHARED) {
+	} else if (vma->vm_flags & VM_MAYSHARE) {
 		ret = -EMLINK;
 	} else if (vma->vm_flags & VM_EXEC) {
 		ret = -EACCES;
@@ -471,20 +491,19 @@ static long adopt(struct vfun_moved *m, struct vfun_channel *ch, u64 offset)
 	return ret;
 }
 
-/* Maps the window over the old pages, and copies them. */
+/* Maps the window over the old pages, and copies them. Under move_lock. */
 static long move(struct file *filp, struct vfun_moved *m, unsigned long addr, bool write)
 {
 	struct vfun_file *vf = filp->private_data;
 	unsigned long prot = PROT_READ | (write ? PROT_WRITE : 0), at, n;
+	struct vfun_moved *from;
 
-	mutex_lock(&vf->move_lock);
 	vf->moving = m;
 	WRITE_ONCE(vf->mover, current);
 	at = vm_mmap(filp, addr, m->count << PAGE_SHIFT, prot, MAP_SHARED | MAP_FIXED,
 		     m->first << PAGE_SHIFT);
 	WRITE_ONCE(vf->mover, NULL);
 	vf->moving = NULL;
-	mutex_unlock(&vf->move_lock);
 	if (IS_ERR_VALUE(at))
 		return at;
 	/* The host does not fault. */
@@ -497,6 +516,12 @@ static long move(struct file *filp, struct vfun_moved *m, unsigned long addr, bo
 		up_read(&vfun_map_sem);
 		cond_resched();
 	}
+	/* No page is still to come from there. */
+	mutex_lock(&m->lock);
+	from = m->from;
+	m->from = NULL;
+	mutex_unlock(&m->lock);
+	moved_put(from);
 	return 0;
 }
 
@@ -529,7 +554,7 @@ static long remap(struct file *filp, struct vfun_ioc_remap *r, struct to_move *t
 	r->bytes = m->count << PAGE_SHIFT;
 	ret = charge(m->count);
 	if (ret) {
-		kref_put(&m->ref, moved_free);
+		moved_put(m);
 		return ret;
 	}
 	ret = prepare(m, t);
@@ -539,7 +564,7 @@ static long remap(struct file *filp, struct vfun_ioc_remap *r, struct to_move *t
 		atomic64_sub(m->count, &m->mm->pinned_vm);
 	else
 		ret = move(filp, m, t->addr, t->write);
-	kref_put(&m->ref, moved_free);
+	moved_put(m);
 	return ret;
 }
 
@@ -569,6 +594,9 @@ long vfun_ioc_remap(struct file *filp, struct vfun_ioc_remap __user *arg)
 		return -ENODEV;
 	t.addr = r.addr;
 	t.end = r.addr + min_t(u64, r.bytes, VFUN_MOVE_PAGES * PAGE_SIZE);
+	/* Two threads that move the same memory would each take what the other left. */
+	if (mutex_lock_killable(&vf->move_lock))
+		return -EINTR;
 	ret = look_at(filp, &t, &r);
 	if (!ret && !r.buffer) {
 		ret = say_where(&t, &r);
@@ -579,8 +607,9 @@ long vfun_ioc_remap(struct file *filp, struct vfun_ioc_remap __user *arg)
 			vfun_channel_put(ch);
 		}
 	}
+	mutex_unlock(&vf->move_lock);
 	if (t.from)
-		kref_put(&t.from->ref, moved_free);
+		moved_put(t.from);
 	if (ret >= 0)
 		ret = copy_to_user(arg, &r, sizeof(r)) ? -EFAULT : 0;
 	return ret;

@@ -44,7 +44,7 @@ fn failed(why: String) -> BenchError {
     BenchError::Driver(why)
 }
 
-struct At<'a> {
+struct VerbsRun<'a> {
     job: &'a VerbsJob,
     clock: Clock,
     program: Loopback,
@@ -59,7 +59,7 @@ pub fn work(job: &VerbsJob) -> Result<Vec<VerbsRow>> {
     let largest = LONG[LONG.len() - 1] as usize;
     let mut program = Loopback::new(largest).map_err(failed)?;
     program.resize(BUSY).map_err(failed)?;
-    let mut at = At { job, clock: Clock::calibrate(), program };
+    let mut at = VerbsRun { job, clock: Clock::calibrate(), program };
     let mut rows = vec![at.latency()?, at.rate()?];
     for bytes in LONG {
         rows.push(at.bandwidth(bytes)?);
@@ -102,7 +102,7 @@ fn flow(
     counted.map(|(done, took)| took as f64 * clock.ns_per_cycle() / done as f64)
 }
 
-impl At<'_> {
+impl VerbsRun<'_> {
     /// Lets the NIC fall asleep, so that a floor has the processor to itself.
     fn settle<T>() -> Result<Option<T>> {
         std::thread::sleep(SETTLE);
