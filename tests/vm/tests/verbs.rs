@@ -5,7 +5,7 @@ use std::path::Path;
 use vfun_admin::Reply;
 use vfun_testguest::{Doorbell, Guest};
 use vfun_tests_local::rdma::{
-    MANAGED, MEMORY, PairOfPrograms, VERBS, can_be_tried, compiled, offer,
+    MANAGED, MEMORY, NO_REPORT, PairOfPrograms, VERBS, can_be_tried, compiled, offer,
 };
 use vfun_tests_local::{Stand, programs};
 use vfun_tests_vm::module::{healthy, module_config};
@@ -139,7 +139,12 @@ impl Lab {
     }
 
     /// A server in one guest and its client in another one, or in the same.
-    fn pair(&self, pair: &PairOfPrograms, port: usize, [server, client]: [usize; 2]) {
+    fn tried(
+        &self,
+        pair: &PairOfPrograms,
+        port: usize,
+        [server, client]: [usize; 2],
+    ) -> Result<(), String> {
         let port = port.to_string();
         let words = |of: &str| of.replace("PORT", &port).replace("HOST", ADDRESSES[server]);
         let [at, from] = [&self.guests[server], &self.guests[client]];
@@ -156,13 +161,21 @@ impl Lab {
         let stop = format!("pkill -9 {}; ", pair.server.split(' ').next().expect("a program"));
         let served = ok(at, &format!("{}{end}", if pair.serves_on { &stop } else { "" }));
         let ended_well = pair.serves_on || served.trim_end().ends_with('0');
-        assert!(
-            out.status == 0 && ended_well,
-            "{} ({server} to {client}): {}\nserver: {served}\n{}",
-            pair.client,
-            out.text(),
-            self.stand.log()
-        );
+        match out.status == 0 && ended_well {
+            true => Ok(()),
+            false => Err(format!("{}\nserver: {served}", out.text())),
+        }
+    }
+
+    /// The same; both must end well. One whose clock perftest found too uneven for a report says nothing.
+    fn pair(&self, pair: &PairOfPrograms, port: usize, ends: [usize; 2]) {
+        for attempt in 0..5 {
+            match self.tried(pair, port + 100 * attempt, ends) {
+                Ok(()) => return,
+                Err(text) if attempt < 4 && text.contains(NO_REPORT) => {}
+                Err(text) => panic!("{} ({ends:?}): {text}\n{}", pair.client, self.stand.log()),
+            }
+        }
     }
 }
 
