@@ -3,11 +3,11 @@
 
 use crate::abi::{ibv_async_event, ibv_context};
 use crate::context::Context;
-use crate::errno::{self, Errno, minus_one};
+use crate::errno::{Errno, minus_one};
 use crate::limits::EVENTS_MAX;
-use std::collections::{HashMap, VecDeque};
+use crate::told::Told;
+use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use vfun_verbs::AsyncKind;
 
@@ -49,6 +49,7 @@ impl Unacknowledged {
 }
 
 /// An object that events can be about.
+#[derive(Clone)]
 struct Subject {
     /// What the program calls it.
     pointer: usize,
@@ -57,90 +58,80 @@ struct Subject {
 
 struct Event {
     kind: u32,
-    subject: (u32, u32),
+    /// None: of the device.
+    subject: Option<Subject>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct Subjects {
     /// By what they are and the NIC's number.
-    subjects: HashMap<(u32, u32), Subject>,
-    events: VecDeque<Event>,
+    living: HashMap<(u32, u32), Subject>,
+    /// Those that are being destroyed: the program may yet acknowledge events of them.
+    ending: Vec<Subject>,
 }
 
 /// Those of one context.
 pub struct AsyncEvents {
-    /// Counts events that nobody has taken.
-    descriptor: OwnedFd,
-    waiting: Mutex<Waiting>,
+    events: Told<Event>,
+    subjects: Mutex<Subjects>,
 }
 
 impl AsyncEvents {
     pub fn new() -> Result<Self, Errno> {
-        // SAFETY: makes a descriptor.
-        let made = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_SEMAPHORE) };
-        if made < 0 {
-            return Err(errno::last());
-        }
-        // SAFETY: it is new, and nobody else's.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(made) };
-        Ok(AsyncEvents { descriptor, waiting: Mutex::default() })
+        Ok(AsyncEvents { events: Told::new()?, subjects: Mutex::default() })
     }
 
     /// What the program polls.
     pub fn descriptor(&self) -> c_int {
-        self.descriptor.as_raw_fd()
+        self.events.descriptor()
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn subjects(&self) -> MutexGuard<'_, Subjects> {
+        self.subjects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Events may be about this object from now on.
-    pub fn add<T>(&self, what: u32, number: u32, pointer: *mut T) -> Arc<Unacknowledged> {
-        let unacknowledged = Arc::new(Unacknowledged::default());
-        let subject = Subject {
-            pointer: pointer.expose_provenance(),
-            unacknowledged: unacknowledged.clone(),
-        };
-        self.waiting().subjects.insert((what, number), subject);
-        unacknowledged
+    pub fn add<T>(&self, what: u32, number: u32, pointer: *mut T) {
+        let (pointer, unacknowledged) = (pointer.expose_provenance(), Arc::default());
+        let mut subjects = self.subjects();
+        let before = subjects.living.insert((what, number), Subject { pointer, unacknowledged });
+        // The NIC may give a number again before the object that had it was removed here.
+        subjects.ending.extend(before);
     }
 
-    /// The object goes: the program gets no event of it any more. Waits until it has acknowledged
-    /// those that it got.
-    pub fn remove(&self, what: u32, number: u32) {
-        let mut waiting = self.waiting();
-        waiting.events.retain(|event| event.subject != (what, number));
-        let gone = waiting.subjects.remove(&(what, number));
-        drop(waiting);
-        if let Some(subject) = gone {
+    /// The object goes: the program gets no event of it any more. Waits until the program has
+    /// acknowledged the events that it got.
+    pub fn remove<T>(&self, what: u32, number: u32, pointer: *const T) {
+        let pointer = pointer.addr();
+        let is_other = |subject: &Subject| subject.pointer != pointer;
+        let mut subjects = self.subjects();
+        if subjects.living.get(&(what, number)).is_some_and(|subject| !is_other(subject)) {
+            let own = subjects.living.remove(&(what, number));
+            subjects.ending.extend(own);
+        }
+        self.events.remove(|event| event.subject.as_ref().is_none_or(is_other));
+        let ending = subjects.ending.iter().find(|subject| !is_other(subject)).cloned();
+        drop(subjects);
+        if let Some(subject) = ending {
             subject.unacknowledged.wait_for_all();
         }
+        self.subjects().ending.retain(is_other);
     }
 
     /// Something happened.
     pub fn tell(&self, kind: u32, what: u32, number: u32) {
-        let mut waiting = self.waiting();
-        let known = what == about::DEVICE || waiting.subjects.contains_key(&(what, number));
-        if known && waiting.events.len() < EVENTS_MAX {
-            waiting.events.push_back(Event { kind, subject: (what, number) });
-            drop(waiting);
-            let one = 1u64.to_ne_bytes();
-            // SAFETY: the bytes are ours. It cannot fail: the count is far below its limit.
-            unsafe { libc::write(self.descriptor(), one.as_ptr().cast(), one.len()) };
+        let subjects = self.subjects();
+        let subject = subjects.living.get(&(what, number)).cloned();
+        if what == about::DEVICE || subject.is_some() {
+            self.events.push(Event { kind, subject }, EVENTS_MAX);
         }
     }
 
     /// The NIC is gone: the device and all its queue pairs have failed.
     pub fn tell_all_lost(&self) {
         let pairs: Vec<u32> = {
-            let waiting = self.waiting();
-            waiting
-                .subjects
-                .keys()
-                .filter(|(what, _)| *what == about::QP)
-                .map(|key| key.1)
-                .collect()
+            let subjects = self.subjects();
+            subjects.living.keys().filter(|key| key.0 == about::QP).map(|key| key.1).collect()
         };
         for qpn in pairs {
             self.tell(AsyncKind::QpFatal.to_wire(), about::QP, qpn);
@@ -150,33 +141,21 @@ impl AsyncEvents {
 
     /// Waits for an event, unless the program has said that the descriptor does not block.
     fn take(&self) -> Result<ibv_async_event, Errno> {
-        loop {
-            let mut count = [0u8; 8];
-            // SAFETY: the bytes are ours.
-            let got =
-                unsafe { libc::read(self.descriptor(), count.as_mut_ptr().cast(), count.len()) };
-            if got != count.len() as isize {
-                return Err(errno::last());
-            }
-            let mut waiting = self.waiting();
-            // Those of objects that have gone are counted still.
-            let Some(event) = waiting.events.pop_front() else { continue };
-            let element = match waiting.subjects.get(&event.subject) {
-                Some(subject) => {
-                    subject.unacknowledged.given();
-                    subject.pointer
-                }
-                // Of the device: its only port.
-                None => 1,
-            };
+        self.events.take(|event| {
+            // An event of the device names its only port.
+            let element = event.subject.map_or(1, |subject| {
+                subject.unacknowledged.given();
+                subject.pointer
+            });
             let element = std::ptr::with_exposed_provenance_mut::<c_void>(element);
-            return Ok(ibv_async_event { element, event_type: event.kind });
-        }
+            ibv_async_event { element, event_type: event.kind }
+        })
     }
 
     fn acknowledge(&self, element: usize) {
-        let waiting = self.waiting();
-        if let Some(subject) = waiting.subjects.values().find(|s| s.pointer == element) {
+        let subjects = self.subjects();
+        let mut all = subjects.living.values().chain(&subjects.ending);
+        if let Some(subject) = all.find(|subject| subject.pointer == element) {
             subject.unacknowledged.acknowledged(1);
         }
     }

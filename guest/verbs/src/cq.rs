@@ -12,7 +12,7 @@ use crate::pairs::Pairs;
 use crate::poll;
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use vfun_queue::Consumer;
 use vfun_queue::limits::DEPTH_MIN;
 use vfun_verbs::completions::Asker;
@@ -42,7 +42,6 @@ pub struct Cq {
     number: u32,
     state: Mutex<CqState>,
     pub unacknowledged: Unacknowledged,
-    asynchronous: Arc<Unacknowledged>,
 }
 
 impl Cq {
@@ -121,7 +120,6 @@ fn make(
             current: crate::abi::ibv_wc::default(),
         }),
         unacknowledged: Unacknowledged::default(),
-        asynchronous: Arc::default(),
     });
     cq.head.base.context = context;
     cq.head.base.channel = channel;
@@ -129,8 +127,7 @@ fn make(
     cq.head.base.handle = handle();
     cq.head.base.cqe = depth as c_int;
     let place = Box::into_raw(cq);
-    // SAFETY: nobody else has it yet.
-    unsafe { (*place).asynchronous = of.events.add(about::CQ, made.number, place) };
+    of.events.add(about::CQ, made.number, place);
     if let Some(channel) = channel_of(channel) {
         channel.add(place);
     }
@@ -189,7 +186,7 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
             channel.remove(of);
         }
         of.unacknowledged.wait_for_all();
-        context.events.remove(about::CQ, of.number);
+        context.events.remove(about::CQ, of.number, of);
         // SAFETY: it was made by Box; the program uses it no more.
         drop(unsafe { Box::from_raw(cq.cast::<Cq>()) });
     }))

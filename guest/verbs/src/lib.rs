@@ -38,4 +38,5 @@ mod refused;
 mod registry;
 mod shape;
 mod srq;
+mod told;
 mod wr;

@@ -93,8 +93,9 @@ pub fn send_one(
     Ok(())
 }
 
+/// Why an entry was not posted, as verbs say it.
 #[cold]
-fn failed(error: PostError) -> Errno {
+pub fn failed(error: PostError) -> Errno {
     match error {
         PostError::Full => ENOMEM,
         PostError::Bad(_) => EINVAL,

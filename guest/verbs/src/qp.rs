@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::abi::*;
-use crate::asynchronous::{Unacknowledged, about};
+use crate::asynchronous::about;
 use crate::context::Context;
 use crate::cq::Cq;
 use crate::domains::{Pd, gone, handle};
@@ -17,7 +17,7 @@ use crate::wr::{self, Building};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use vfun_verbs::{Completion, CompletionOpcode, QpState, QpType, WorkProducer};
 use vfun_window::WindowMemory;
 
@@ -49,7 +49,6 @@ pub struct Qp {
     state: AtomicU32,
     pub caps: ibv_qp_cap,
     pub all_signaled: bool,
-    asynchronous: Arc<Unacknowledged>,
     /// What `ibv_wr_…` collect.
     pub building: Building,
 }
@@ -248,12 +247,10 @@ fn make(pd: *mut ibv_pd, init: &ibv_qp_init_attr) -> Result<*mut Qp, Errno> {
         state: AtomicU32::new(QpState::Reset as u32),
         caps: shapes.caps,
         all_signaled: init.sq_sig_all != 0,
-        asynchronous: Arc::default(),
         building: Building::default(),
     }));
-    // SAFETY: nobody else has it yet.
-    unsafe { (*place).asynchronous = context.events.add(about::QP, made.qpn, place) };
-    // SAFETY: as above.
+    context.events.add(about::QP, made.qpn, place);
+    // SAFETY: it was just made.
     let cqs = unsafe { (*place).cqs() };
     cqs.iter().for_each(|cq| cq.state().pairs.add(made.qpn, place));
     Ok(place)
@@ -328,7 +325,7 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     number(ended.map(|()| {
         let qpn = of.head.base.qp_num;
         of.cqs().iter().for_each(|cq| cq.state().pairs.remove(qpn));
-        context.events.remove(about::QP, qpn);
+        context.events.remove(about::QP, qpn, of);
         // SAFETY: it was made by Box; the program uses it no more.
         drop(unsafe { Box::from_raw(qp.cast::<Qp>()) });
     }))

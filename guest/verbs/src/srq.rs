@@ -5,18 +5,18 @@ use crate::abi::*;
 use crate::asynchronous::about;
 use crate::context::Context;
 use crate::domains::{Pd, gone, handle};
-use crate::errno::{EINVAL, EIO, ENOMEM, EOPNOTSUPP, Errno, checked, number, pointer};
+use crate::errno::{EINVAL, EOPNOTSUPP, Errno, checked, number, pointer};
 use crate::generated::{
     vfun_nic_srq, vfun_nic_srq_end, vfun_nic_srq_limit, vfun_nic_srq_make, vfun_nic_srq_query,
 };
 use crate::memory::CopyBack;
-use crate::post::receive_entry;
+use crate::post::{failed, receive_entry};
 use crate::shape::ReceiveShape;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
-use vfun_verbs::{PostError, WorkProducer};
+use vfun_verbs::WorkProducer;
 use vfun_window::WindowMemory;
 
 #[repr(C)]
@@ -67,10 +67,10 @@ impl Srq {
             let position = queue.queue().produced() as u32;
             self.backs.lock().unwrap_or_else(PoisonError::into_inner).insert(position, back);
         }
-        queue.post_receive(&entry).map(drop).map_err(|error| match error {
-            PostError::Full => ENOMEM,
-            PostError::Bad(_) => EINVAL,
-            PostError::Broken(_) => EIO,
+        let position = queue.queue().produced() as u32;
+        let posted = queue.post_receive(&entry).map(drop).map_err(failed);
+        posted.inspect_err(|_| {
+            self.backs.lock().unwrap_or_else(PoisonError::into_inner).remove(&position);
         })
     }
 }
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     // SAFETY: the NIC's object is of this queue.
     let ended = gone(context, unsafe { vfun_nic_srq_end(of.nic) });
     number(ended.map(|()| {
-        context.events.remove(about::SRQ, of.number);
+        context.events.remove(about::SRQ, of.number, of);
         // SAFETY: it was made by Box; the program uses it no more.
         drop(unsafe { Box::from_raw(srq.cast::<Srq>()) });
     }))

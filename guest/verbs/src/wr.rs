@@ -158,9 +158,10 @@ fn post_all(qp: &Qp, entries: &mut Entries) -> Result<(), Errno> {
     if qp.sends.progress.room(position).min(free) < wanted {
         return Err(ENOMEM);
     }
+    // All are looked at before the first one is posted, and the NIC sees it.
+    entries.list.iter().try_for_each(|entry| body(qp, entry).map(drop))?;
     for entry in &entries.list {
-        let body = body(qp, entry)?;
-        send_one(qp, context, &mut queue, &entry.head, body)?;
+        send_one(qp, context, &mut queue, &entry.head, body(qp, entry)?)?;
     }
     if wanted > 0 {
         context.ring_if(context.bells.posted(qp.bell));
@@ -169,13 +170,16 @@ fn post_all(qp: &Qp, entries: &mut Entries) -> Result<(), Errno> {
 }
 
 fn body<'a>(qp: &Qp, entry: &'a Entry) -> Result<SendBody<'a>, Errno> {
+    let op = entry.head.op;
     match &entry.data {
-        Data::None => Ok(SendBody::Gather(&[])),
-        Data::Gather(elements) if entry.head.op.is_atomic() => match elements.list() {
+        Data::Gather(elements) if op.is_atomic() => match elements.list() {
             [one] => Ok(SendBody::Atomic(*one, entry.operands)),
             _ => Err(EINVAL),
         },
+        _ if op.is_atomic() => Err(EINVAL),
+        Data::None => Ok(SendBody::Gather(&[])),
         Data::Gather(elements) => Ok(SendBody::Gather(elements.list())),
+        Data::Inline(_) if op == SendOpcode::Read => Err(EINVAL),
         Data::Inline(data) if data.bytes().len() > qp.caps.max_inline_data as usize => Err(EINVAL),
         Data::Inline(data) => Ok(SendBody::Inline(data.bytes())),
     }

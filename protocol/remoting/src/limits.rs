@@ -19,8 +19,12 @@ pub const RECORDS_MAX: usize = 4096;
 /// cost of a crossing is a small part of the records' own by then.
 pub const BATCH_BYTES: usize = 4096;
 
-/// Longest body of an event, bytes. With both heads it is 80: cells for events have as many.
-pub const EVENT_BYTES: usize = 64;
+/// Longest body of an event, bytes: one of a connection of verbs has up to 336. Cells for events have room for
+/// it and both heads.
+pub const EVENT_BYTES: usize = 384;
+
+/// Most bytes of events that wait for one connection: one short event for each object that it may have.
+pub const EVENTS_BYTES: usize = OBJECTS_MAX * 72;
 
 /// Most structs in one array that a call takes or fills, such as attributes of a template. An
 /// object of PKCS#11 has about 40.

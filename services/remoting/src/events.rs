@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use vfun_remoting::limits::{EVENT_BYTES, OBJECTS_MAX};
+use vfun_remoting::limits::{EVENT_BYTES, EVENTS_BYTES, OBJECTS_MAX};
 use vfun_remoting::{HEAD_BYTES, Refusal, Writer, put_record};
 use vfun_sdk::{Answerer, DriverError};
 
@@ -13,6 +13,8 @@ const RECORD_BYTES: usize = 8 + EVENT_BYTES;
 struct State {
     /// Records that nobody took yet.
     queued: VecDeque<Vec<u8>>,
+    /// Their bytes.
+    bytes: usize,
     /// The guest's open call, and how many bytes its answer may have.
     waiting: Option<(Answerer, usize)>,
     /// Events were lost, because nobody took those before them: the guest hears of nothing more.
@@ -31,20 +33,22 @@ impl Events {
     }
 
     /// Tells the guest of an event. Its body is at most [`EVENT_BYTES`]. There is room for one
-    /// event for each object that can be. A guest that takes none of them hears of none any more:
-    /// it is told so instead of missing one.
+    /// short event for each object that can be, [`EVENTS_BYTES`] in all. A guest that takes none of
+    /// them hears of none any more: it is told so instead of missing one.
     pub fn push(&self, event: u16, write: impl FnOnce(&mut Writer<'_>)) {
-        let mut record = Vec::with_capacity(RECORD_BYTES);
+        let mut record = vec![];
         put_record(&mut record, event, false, write);
         debug_assert!(record.len() <= RECORD_BYTES, "event {event} is too long");
         let mut state = self.state();
         if state.lost {
             return;
         }
-        if state.queued.len() == OBJECTS_MAX {
+        let bytes = state.bytes + record.len();
+        if state.queued.len() == OBJECTS_MAX || bytes > EVENTS_BYTES {
             *state = State { lost: true, ..State::default() };
             return;
         }
+        state.bytes = bytes;
         state.queued.push_back(record);
         state.deliver();
     }
@@ -92,7 +96,7 @@ impl State {
         }
         // An event is used up when an answer carried it.
         if call.answer(&answer).is_ok() {
-            self.queued.drain(..count);
+            self.bytes -= self.queued.drain(..count).map(|record| record.len()).sum::<usize>();
         }
     }
 }
@@ -119,19 +123,33 @@ mod tests {
     fn an_answer_has_as_many_events_as_its_cell_holds() {
         let events = Events::default();
         (20..50).for_each(|event| events.push(event, |w| (0..8).for_each(|n| w.u64(n))));
-        assert_eq!(heard(&events, 79), Err(Refusal::Limit), "no room for the longest");
-        assert_eq!(heard(&events, 80), Ok(vec![20]));
-        assert_eq!(heard(&events, 8 + 3 * 72), Ok(vec![21, 22, 23]));
-        assert_eq!(heard(&events, 4096).map(|all| all.len()), Ok(26));
+        let longest = HEAD_BYTES + RECORD_BYTES;
+        assert_eq!(heard(&events, longest - 1), Err(Refusal::Limit), "no room for the longest");
+        assert_eq!(heard(&events, longest), Ok((20..25).collect()));
+        assert_eq!(heard(&events, 8 + 7 * 72), Ok((25..32).collect()));
+        assert_eq!(heard(&events, 4096).map(|all| all.len()), Ok(18));
+        assert_eq!(events.state().bytes, 0);
+    }
+
+    #[test]
+    fn the_longest_event_is_heard_and_long_ones_have_no_more_memory_than_short_ones() {
+        let events = Events::default();
+        let longest = |w: &mut Writer<'_>| (0..EVENT_BYTES / 8).for_each(|_| w.u64(1));
+        events.push(20, longest);
+        assert_eq!(heard(&events, HEAD_BYTES + RECORD_BYTES), Ok(vec![20]));
+        (0..EVENTS_BYTES / RECORD_BYTES).for_each(|_| events.push(20, longest));
+        assert!(!events.state().lost);
+        events.push(20, longest);
+        assert!(events.state().lost && events.state().queued.is_empty());
     }
 
     #[test]
     fn a_guest_that_takes_no_events_is_told_so_and_misses_none_in_silence() {
         let events = Events::default();
         (0..OBJECTS_MAX).for_each(|_| events.push(20, |_| ()));
-        assert_eq!(heard(&events, 80).map(|all| all.len()), Ok(9));
-        (0..10).for_each(|_| events.push(21, |_| ()));
-        assert_eq!(heard(&events, 80), Err(Refusal::Limit));
+        assert_eq!(heard(&events, 400).map(|all| all.len()), Ok(49));
+        (0..50).for_each(|_| events.push(21, |_| ()));
+        assert_eq!(heard(&events, 400), Err(Refusal::Limit));
         events.push(22, |_| ());
         assert!(events.state().queued.is_empty(), "and holds no memory");
     }

@@ -41,13 +41,15 @@ pub const COMPLETED: usize = PROGRAMS * ENTRIES_A_TURN * 2;
 /// Draws of a random number before the next free one is taken.
 pub const DRAWS: u32 = 64;
 
-/// Ids of the connection manager: as many as queue pairs of a few busy programs; 100 bytes each.
-pub const CM_IDS: usize = 16_384;
-/// Those of one program, so that it does not take all.
+/// Ids of the connection manager: 4 MiB in all.
+pub const CM_IDS: usize = 32_768;
+/// Ids of all programs of one VM, so that it does not take those of other VMs.
+pub const CM_IDS_OF_HOME: usize = 8192;
+/// Ids of one program, so that it does not take those of others in its VM.
 pub const CM_IDS_OF_PROGRAM: usize = 4096;
 /// Requests at one listener that nobody has answered, as Linux has it.
 pub const CM_BACKLOG: u32 = 1024;
 /// Bytes that programs tell each other with an answer: what InfiniBand has room for.
 pub const CM_DATA: usize = 196;
 /// Events of connections that nobody has taken. They are taken after each call, which makes few.
-pub const CM_EVENTS: usize = 2 * CM_IDS;
+pub const CM_EVENTS: usize = CM_IDS;

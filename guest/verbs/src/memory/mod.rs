@@ -91,8 +91,13 @@ fn move_in(link: &'static Link, pages: Pages) -> Result<Moved<Lent>, MoveError> 
         Some(at) => at,
         None => {
             let buffers = Buffers::wanted().ok_or(Unmovable::NoModule)?;
-            // Those of a connection that is gone hold nothing any more.
-            all.clear();
+            // A connection that is gone lends no more. The module gave its memory back to the program. What the
+            // library moved by itself stays where it is: the program is using it.
+            for (_, gone) in all.drain(..) {
+                if let Buffers::ByHand(pool) = gone {
+                    std::mem::forget(pool);
+                }
+            }
             all.push((link.number(), buffers));
             0
         }

@@ -3,12 +3,11 @@
 
 use super::abi::{kind, rdma_event_channel};
 use super::id::CmId;
-use crate::asynchronous::Unacknowledged;
 use crate::errno::{self, Errno};
+use crate::told::Told;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use vfun_remoting_guest::{Answer, Failure, Link};
 
 /// Bytes that a peer may say: what fits the byte of their length.
@@ -56,11 +55,7 @@ impl Heard {
 #[repr(C)]
 pub struct EventChannel {
     head: rdma_event_channel,
-    /// Counts events that nobody has taken.
-    descriptor: OwnedFd,
-    queue: Mutex<VecDeque<Heard>>,
-    /// Events that the program has, of ids that may be destroyed.
-    pub unacknowledged: Unacknowledged,
+    events: Told<Heard>,
 }
 
 impl EventChannel {
@@ -72,55 +67,29 @@ impl EventChannel {
     }
 
     pub fn new() -> Result<*mut EventChannel, Errno> {
-        // SAFETY: makes a descriptor.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_SEMAPHORE) };
-        if fd < 0 {
-            return Err(errno::last());
-        }
-        // SAFETY: it is new, and nobody else's.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Box::into_raw(Box::new(EventChannel {
-            head: rdma_event_channel { fd },
-            descriptor,
-            queue: Mutex::default(),
-            unacknowledged: Unacknowledged::default(),
-        })))
+        let events = Told::new()?;
+        let head = rdma_event_channel { fd: events.descriptor() };
+        Ok(Box::into_raw(Box::new(EventChannel { head, events })))
     }
 
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Heard>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+    /// Adds an event. The NIC bounds what it tells.
     pub fn push(&self, event: Heard) {
-        self.queue().push_back(event);
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: the bytes are ours. It cannot fail: the count is far below its limit.
-        unsafe { libc::write(self.descriptor.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        self.events.push(event, usize::MAX);
     }
 
-    /// Waits for an event, unless the program has said that the descriptor does not block.
+    /// Waits for an event, unless the program has said that the descriptor does not block. It counts as one that
+    /// the program has, so that its id stays.
     pub fn take(&self) -> Result<Heard, Errno> {
-        loop {
-            let mut count = [0u8; 8];
-            let fd = self.descriptor.as_raw_fd();
-            // SAFETY: the bytes are ours.
-            let got = unsafe { libc::read(fd, count.as_mut_ptr().cast(), count.len()) };
-            if got != count.len() as isize {
-                return Err(errno::last());
-            }
-            // Those of ids that have gone are counted still.
-            if let Some(event) = self.queue().pop_front() {
-                return Ok(event);
-            }
-        }
+        self.events.take(|event| {
+            // SAFETY: an id takes its events away before it goes, which waits for this.
+            unsafe { (*event.id).unacknowledged.given() };
+            event
+        })
     }
 
     /// Takes the events of an id away.
     pub fn remove(&self, id: *mut CmId) -> VecDeque<Heard> {
-        let mut queue = self.queue();
-        let (its, others) = queue.drain(..).partition(|event: &Heard| event.id == id);
-        *queue = others;
-        its
+        self.events.remove(|event| event.id != id)
     }
 }
 
@@ -138,6 +107,11 @@ pub fn add(link: u32, number: u32, id: *mut CmId) {
 
 pub fn remove(link: u32, number: u32) {
     ids(|all| all.remove(&(link, number)));
+}
+
+/// Runs while no id is told of anything.
+pub fn quietly<T>(run: impl FnOnce() -> T) -> T {
+    ids(|_| run())
 }
 
 fn read(body: &mut Answer<'_>) -> Result<(u32, Heard), Failure> {

@@ -6,18 +6,19 @@ use super::address::storage;
 use super::channel::{EventChannel, Heard, Peer, result};
 use super::id::{self, CmId};
 use super::pair;
-use crate::errno::{EINVAL, ENOMEM, Errno, checked};
+use crate::asynchronous::Unacknowledged;
+use crate::errno::{EINVAL, Errno, checked};
 use crate::generated::{vfun_nic_cm_establish, vfun_nic_cm_take};
 use std::ffi::c_int;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 /// An event that the program has. The program sees the first member.
 #[repr(C)]
-struct Told {
+struct Given {
     head: rdma_cm_event,
-    /// Whose acknowledgement it is: the listener's, of a request.
-    about: *mut CmId,
+    /// Of the id that it is about: the listener, of a request.
+    unacknowledged: Arc<Unacknowledged>,
     /// Where `private_data` points to.
     data: Vec<u8>,
 }
@@ -65,6 +66,7 @@ fn next(channel: &EventChannel) -> Result<*mut rdma_cm_event, Errno> {
         if let Some(event) = become_event(of, heard) {
             return Ok(event);
         }
+        of.unacknowledged.acknowledged(1);
     }
 }
 
@@ -116,7 +118,11 @@ fn request(listener: &mut CmId, heard: Heard) -> Option<*mut rdma_cm_event> {
     let made = id::make(what, (ps, kind), Some((heard.other, nic))).ok()?;
     // SAFETY: it was just made.
     let new = unsafe { &mut *made };
-    new.use_device().ok()?;
+    if new.use_device().is_err() {
+        // The peer is rejected.
+        let _ = id::destroy(made);
+        return None;
+    }
     keep_peer(new, &heard.peer);
     let local = listener.source();
     let from = SocketAddr::new(ip_of(heard.peer.gid), heard.peer.port);
@@ -140,6 +146,8 @@ fn event(of: &mut CmId, listener: *mut CmId, heard: Heard) -> *mut rdma_cm_event
         false => rdma_param { conn: conn_param(&heard.peer, &data) },
     };
     let about = if listener.is_null() { of.pointer() } else { listener };
+    // SAFETY: both are ids that live: the event was counted when it was taken.
+    let unacknowledged = unsafe { (*about).unacknowledged.clone() };
     let head = rdma_cm_event {
         id: of.pointer().cast(),
         listen_id: listener.cast(),
@@ -147,9 +155,7 @@ fn event(of: &mut CmId, listener: *mut CmId, heard: Heard) -> *mut rdma_cm_event
         status: heard.status,
         param,
     };
-    // SAFETY: both are ids that live.
-    unsafe { (*about).unacknowledged.given() };
-    Box::into_raw(Box::new(Told { head, about, data })).cast()
+    Box::into_raw(Box::new(Given { head, unacknowledged, data })).cast()
 }
 
 fn conn_param(peer: &Peer, data: &[u8]) -> rdma_conn_param {
@@ -205,9 +211,8 @@ pub unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
         return result(Err(EINVAL));
     }
     // SAFETY: it is one of this library, once.
-    let told = unsafe { Box::from_raw(event.cast::<Told>()) };
-    // SAFETY: an id lives until its events were acknowledged.
-    unsafe { (*told.about).unacknowledged.acknowledged(1) };
+    let given = unsafe { Box::from_raw(event.cast::<Given>()) };
+    given.unacknowledged.acknowledged(1);
     0
 }
 
@@ -244,11 +249,17 @@ fn wait_for_request(of: &mut CmId) -> Result<*mut rdma_cm_id, Errno> {
     // SAFETY: the id was just made.
     let new = unsafe { CmId::of(told.id) };
     let gets = *of.requests_get.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((pd, mut init)) = gets {
-        pair::create(new, pd, &mut init).map_err(|_| ENOMEM)?;
-    }
     new.head.event = event;
-    Ok(told.id)
+    let ready = match gets {
+        Some((pd, mut init)) => pair::create(new, pd, &mut init),
+        None => Ok(()),
+    };
+    let id = new.pointer();
+    ready.inspect_err(|_| {
+        // The peer is rejected.
+        let _ = id::destroy(id);
+    })?;
+    Ok(id.cast())
 }
 
 const NAMES: [&std::ffi::CStr; 16] = [

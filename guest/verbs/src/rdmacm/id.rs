@@ -16,7 +16,7 @@ use crate::generated::{
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use vfun_verbs::QpType;
 
 /// `RDMA_PS_IB`.
@@ -35,7 +35,7 @@ pub struct CmId {
     pub peer: Mutex<Peer>,
     /// What requests get, of an id that `rdma_create_ep` made.
     pub requests_get: Mutex<Option<(*mut ibv_pd, ibv_qp_init_attr)>>,
-    pub unacknowledged: Unacknowledged,
+    pub unacknowledged: Arc<Unacknowledged>,
     /// Where `route.path_rec` points to.
     pub path: ibv_sa_path_rec,
 }
@@ -98,7 +98,8 @@ impl CmId {
     }
 }
 
-/// A new id, with a channel of its own if there is none.
+/// A new id, with a channel of its own if there is none. It has the NIC's object, or a new one; if it cannot
+/// be made, the object ends.
 pub fn make(
     (channel, context): (*mut rdma_event_channel, *mut c_void),
     (ps, qp_type): (u32, u32),
@@ -110,9 +111,17 @@ pub fn make(
         Some(known) => known,
         None => new_nic(of, ps)?,
     };
+    let channel = match is_sync {
+        false => Ok(channel),
+        true => EventChannel::new().map(<*mut EventChannel>::cast),
+    };
+    let channel = channel.inspect_err(|_| {
+        // SAFETY: nobody else has it.
+        unsafe { vfun_nic_cm_end(nic) };
+    })?;
     // SAFETY: zeros are null pointers and numbers.
     let mut head: rdma_cm_id = unsafe { MaybeUninit::zeroed().assume_init() };
-    head.channel = if is_sync { EventChannel::new()?.cast() } else { channel };
+    head.channel = channel;
     head.context = context;
     (head.ps, head.qp_type) = (ps, qp_type);
     // SAFETY: as above.
@@ -125,7 +134,7 @@ pub fn make(
         is_sync,
         peer: Mutex::default(),
         requests_get: Mutex::default(),
-        unacknowledged: Unacknowledged::default(),
+        unacknowledged: Arc::default(),
         path,
     }));
     channel::add(of.link.number(), number, id);
@@ -310,10 +319,12 @@ pub fn migrate(of: &mut CmId, channel: *mut rdma_event_channel) -> Result<(), Er
     let is_sync = channel.is_null();
     let new = if is_sync { EventChannel::new()?.cast() } else { channel };
     let id = of.pointer();
-    let waiting = of.channel().remove(id);
-    of.head.channel = new;
+    channel::quietly(|| {
+        let waiting = of.channel().remove(id);
+        of.head.channel = new;
+        waiting.into_iter().for_each(|event| of.channel().push(event));
+    });
     of.is_sync = is_sync;
-    waiting.into_iter().for_each(|event| of.channel().push(event));
     if was_sync {
         super::events::acknowledge_kept(of);
         // SAFETY: the channel was this id's own.

@@ -109,6 +109,11 @@ pub(super) enum State {
         peer: u32,
         listener: u32,
     },
+    /// It was a request that nobody has taken, and who asked has gone. It still counts as one, since
+    /// the program has been told of it.
+    Withdrawn {
+        listener: u32,
+    },
     /// Passive: it has accepted, and waits for the other one.
     Accepted {
         peer: u32,

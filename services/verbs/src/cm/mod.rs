@@ -17,7 +17,7 @@ mod model;
 pub use id::{CmData, CmEvent, CmKind, CmOffer, CmSpace, Home};
 use id::{CmId, State};
 
-use crate::limits::{CM_BACKLOG, CM_EVENTS, CM_IDS, CM_IDS_OF_PROGRAM};
+use crate::limits::{CM_BACKLOG, CM_EVENTS, CM_IDS, CM_IDS_OF_HOME, CM_IDS_OF_PROGRAM};
 use crate::refused::Refused;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -32,6 +32,16 @@ const BY_CONSUMER: i32 = 28;
 /// `-ETIMEDOUT`: nobody has the address.
 const NOBODY: i32 = -110;
 
+/// One less of them.
+fn count_down<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, of: K) {
+    if let Some(count) = counts.get_mut(&of) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&of);
+        }
+    }
+}
+
 /// The connection manager.
 #[derive(Default)]
 pub struct Cm {
@@ -39,6 +49,8 @@ pub struct Cm {
     ports: HashMap<(Home, CmSpace, u16), u32>,
     /// Ids of each program.
     counts: HashMap<Owner, usize>,
+    /// Ids of each VM.
+    home_counts: HashMap<Home, usize>,
     /// Homes of programs, by how many programs have them.
     homes: HashMap<Home, u32>,
     next: u32,
@@ -67,9 +79,18 @@ impl Cm {
         }
     }
 
-    /// The next event, and whose it is.
+    /// The next event, and whose it is. Nobody is told of ids that have gone.
     pub fn take_event(&mut self) -> Option<(Owner, CmEvent)> {
-        self.told.pop_front()
+        while let Some((owner, event)) = self.told.pop_front() {
+            let request = self.ids.get(&event.other).map(|of| &of.state);
+            match request {
+                _ if !self.ids.contains_key(&event.id) => {}
+                None if event.other != 0 => {}
+                Some(State::Withdrawn { .. }) => self.drop_id(event.other),
+                _ => return Some((owner, event)),
+            }
+        }
+        None
     }
 
     /// How many ids there are, and how many events were lost.
@@ -89,11 +110,14 @@ impl Cm {
     }
 
     fn insert(&mut self, of: CmId) -> Result<u32, Refused> {
-        let count = self.counts.entry(of.owner).or_default();
-        if self.ids.len() >= CM_IDS || *count >= CM_IDS_OF_PROGRAM {
+        let own = self.counts.get(&of.owner).copied().unwrap_or_default();
+        let all_of_home = self.home_counts.get(&of.home).copied().unwrap_or_default();
+        let is_room = own < CM_IDS_OF_PROGRAM && all_of_home < CM_IDS_OF_HOME;
+        if !is_room || self.ids.len() >= CM_IDS {
             return Err(Refused::Limit("connections"));
         }
-        *count += 1;
+        self.counts.insert(of.owner, own + 1);
+        self.home_counts.insert(of.home, all_of_home + 1);
         // A number comes again after 2^32 others.
         loop {
             self.next = self.next.wrapping_add(1);
@@ -236,10 +260,14 @@ impl Cm {
     /// The program takes up the id of a request that it was told of.
     ///
     /// # Errors
-    /// [`Refused::NoSuch`].
+    /// [`Refused::NoSuch`]: there is none, or who asked has gone.
     pub fn take(&mut self, owner: Owner, id: u32) -> Result<(), Refused> {
-        let of = self.ids.get_mut(&id).filter(|of| of.owner == owner && !of.taken);
-        of.ok_or(NO_ID)?.taken = true;
+        let of = self.ids.get_mut(&id).filter(|of| of.owner == owner && !of.taken).ok_or(NO_ID)?;
+        if let State::Withdrawn { .. } = of.state {
+            self.drop_id(id);
+            return Err(NO_ID);
+        }
+        of.taken = true;
         Ok(())
     }
 
@@ -343,21 +371,17 @@ impl Cm {
 
     fn drop_id(&mut self, id: u32) {
         let Some(of) = self.ids.remove(&id) else { return };
-        if let Some(count) = self.counts.get_mut(&of.owner) {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&of.owner);
-            }
-        }
+        count_down(&mut self.counts, of.owner);
+        count_down(&mut self.home_counts, of.home);
         if self.ports.get(&(of.home, of.space, of.port)) == Some(&id) {
             self.ports.remove(&(of.home, of.space, of.port));
         }
-        // Nobody is told of what is gone.
-        self.told.retain(|(_, event)| event.id != id);
         let none = CmData::default;
         match of.state {
             State::Idle | State::Over => {}
+            State::Listening { waiting: 0, .. } => {}
             State::Listening { .. } => self.reject_requests_of(id),
+            State::Withdrawn { listener } => self.answered(listener),
             State::Connecting { peer } => self.withdraw(peer),
             State::Requested { peer, listener } => {
                 self.answered(listener);
@@ -369,23 +393,24 @@ impl Cm {
         }
     }
 
-    /// Who asked has gone. Who has taken the request finds out when it accepts; one that nobody took goes.
+    /// Who asked has gone. Who has taken the request finds out when it accepts.
     fn withdraw(&mut self, request: u32) {
         let Some(of) = self.ids.get_mut(&request) else { return };
         let State::Requested { listener, .. } = of.state else { return };
-        of.state = State::Over;
-        let untaken = !of.taken;
-        self.answered(listener);
-        if untaken {
-            self.told.retain(|(_, event)| event.other != request);
-            self.drop_id(request);
+        if of.taken {
+            of.state = State::Over;
+            self.answered(listener);
+        } else {
+            of.state = State::Withdrawn { listener };
         }
     }
 
     /// A listener is gone: those who asked it and were not taken are rejected.
     fn reject_requests_of(&mut self, gone: u32) {
-        let untaken = |(_, of): &(&u32, &CmId)| {
-            !of.taken && matches!(of.state, State::Requested { listener, .. } if listener == gone)
+        let untaken = |(_, of): &(&u32, &CmId)| match of.state {
+            State::Requested { listener, .. } => !of.taken && listener == gone,
+            State::Withdrawn { listener } => listener == gone,
+            _ => false,
         };
         let requests: Vec<u32> = self.ids.iter().filter(untaken).map(|(id, _)| *id).collect();
         requests.into_iter().for_each(|id| self.drop_id(id));
@@ -393,9 +418,11 @@ impl Cm {
 
     /// A program has gone, and all its ids with it.
     pub fn end_owner(&mut self, owner: Owner) {
-        let own: Vec<u32> =
-            self.ids.iter().filter(|(_, of)| of.owner == owner).map(|(id, _)| *id).collect();
-        own.into_iter().for_each(|id| self.drop_id(id));
-        self.told.retain(|(of, _)| *of != owner);
+        let own = self.ids.iter().filter(|(_, of)| of.owner == owner);
+        // Its listeners last: no request waits at them any more, which each would look for among all ids.
+        let is_listener = |of: &CmId| matches!(of.state, State::Listening { .. });
+        let (listeners, others): (Vec<_>, Vec<_>) =
+            own.map(|(id, of)| (*id, is_listener(of))).partition(|(_, listens)| *listens);
+        others.into_iter().chain(listeners).for_each(|(id, _)| self.drop_id(id));
     }
 }

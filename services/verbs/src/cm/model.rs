@@ -71,7 +71,7 @@ fn two_programs_connect_and_one_ends_it() {
         cm.end(owner, id).unwrap();
     }
     assert_eq!(cm.counts(), (0, 0));
-    assert!(cm.ports.is_empty() && cm.counts.is_empty());
+    assert!(cm.ports.is_empty() && cm.counts.is_empty() && cm.home_counts.is_empty());
 }
 
 #[test]
@@ -121,6 +121,44 @@ fn a_program_has_its_share_of_ids() {
     assert!(cm.make(1, HOMES[0], CmSpace::Tcp).is_ok(), "others have theirs");
     cm.end_owner(0);
     assert_eq!(cm.counts().0, 1);
+}
+
+#[test]
+fn a_vm_has_its_share_of_ids() {
+    let mut cm = two();
+    let made = |cm: &mut Cm, owner, home| {
+        (0..).take_while(|_| cm.make(owner, home, CmSpace::Tcp).is_ok()).count()
+    };
+    let all: usize = (0..4).map(|owner| made(&mut cm, owner, HOMES[0])).sum();
+    assert_eq!(all, CM_IDS_OF_HOME);
+    assert_eq!(made(&mut cm, 4, HOMES[1]), CM_IDS_OF_PROGRAM, "other VMs have theirs");
+}
+
+#[test]
+fn who_asks_and_leaves_again_and_again_floods_nobody() {
+    let mut cm = two();
+    let server = listener(&mut cm, 0, HOMES[0], 500);
+    let mut told = vec![];
+    for _ in 0..5 {
+        let id = ask(&mut cm, 1, (HOMES[0], 500));
+        told.extend(std::iter::from_fn(|| cm.take_event()));
+        cm.end(1, id).unwrap();
+    }
+    let requests: Vec<u32> =
+        told.iter().map(|(_, event)| event.other).filter(|other| *other != 0).collect();
+    assert_eq!(requests.len(), 2, "as many as the backlog");
+    for request in requests {
+        assert_eq!(cm.take(0, request), Err(NO_ID), "who asked has gone");
+    }
+    ask(&mut cm, 1, (HOMES[0], 500));
+    assert_eq!(cm.take_event().map(|(_, event)| event.kind), Some(CmKind::ConnectRequest));
+    // Who leaves before the program is told was never there.
+    let id = ask(&mut cm, 1, (HOMES[0], 500));
+    cm.end(1, id).unwrap();
+    assert_eq!(cm.take_event(), None);
+    cm.end(0, server).unwrap();
+    (0..2).for_each(|owner| cm.end_owner(owner));
+    assert_eq!(cm.counts(), (0, 0));
 }
 
 /// What a program of the model knows of an id.
@@ -195,6 +233,9 @@ fn any_order_leaves_nothing_behind_and_tells_each_end_once() {
         (0..3).for_each(|owner| cm.end_owner(owner));
         hear(&mut cm, &mut known);
         assert_eq!(cm.counts(), (0, 0), "seed {seed}");
-        assert!(cm.ports.is_empty() && cm.counts.is_empty(), "seed {seed}");
+        assert!(
+            cm.ports.is_empty() && cm.counts.is_empty() && cm.home_counts.is_empty(),
+            "seed {seed}"
+        );
     }
 }
