@@ -137,6 +137,8 @@ STAGES = [
     Stage("nested", "a genuine VF goes from VM to VM, in a machine in a machine", "tests/nested.sh", VM, full=True),
     Stage("programs", "programs of Debian go on while a VF comes and goes", "tests/programs.sh", VM, full=True,
           needs=("guest-kernel",)),
+    Stage("rdma", "all programs of Debian for RDMA, in two guests", "tests/rdma.sh", VM, full=True,
+          needs=("guest-kernel",)),
     Stage("release", "real guests, the build that ships", "tests/release.sh", VM, full=True, needs=("guest-kernel",)),
     Stage("newcomer", "a new API, as the documentation tells to add one", "tests/newcomer.py", LOCAL, full=True),
     Stage("soak", "soak", "MINUTES=${MINUTES:-10} tests/soak.sh", VM, full=True, needs=("guest-kernel",)),

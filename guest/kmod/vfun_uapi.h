@@ -159,8 +159,8 @@ struct vfun_ioc_buffer {
  *
  * The memory stays the caller's: when the buffer ends, and in a child of fork, the
  * bytes are in pages of their own. While it is the window's, the kernel does not
- * reach it by its pages: O_DIRECT, vmsplice and process_vm_readv give EFAULT,
- * madvise EINVAL, and mremap does not make it longer. Pages count as pinned until
+ * reach it by its pages: O_DIRECT, vmsplice, process_vm_readv and futexes that
+ * processes share give EFAULT, madvise EINVAL, and mremap does not make it longer. Pages count as pinned until
  * the memory is unmapped.
  *
  *   ENOENT      no such buffer in this file; EPIPE the buffer is over

@@ -233,7 +233,7 @@ impl Ah {
     }
 }
 
-/// What the NIC is told of a path.
+/// The path of an address handle, as the NIC takes it.
 pub fn path(attr: &ibv_ah_attr) -> vfun_nic_path {
     vfun_nic_path {
         // SAFETY: both members of the union are bytes.

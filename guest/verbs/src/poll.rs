@@ -59,8 +59,8 @@ fn take(cq: &Cq, state: &mut CqState, to: &mut [MaybeUninit<ibv_wc>]) -> Result<
     Ok(count)
 }
 
-/// After a poll that found nothing: looks, at times, whether the NIC lives; of one that does not, what
-/// was posted is flushed.
+/// After a poll that found nothing. Each so many polls it looks whether the NIC lives. If the NIC is gone, it
+/// flushes what was posted.
 fn nothing(cq: &Cq, state: &mut CqState, to: &mut [MaybeUninit<ibv_wc>]) -> usize {
     state.empty += 1;
     if state.empty >= POLLS_A_CHECK {

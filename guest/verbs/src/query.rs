@@ -96,7 +96,7 @@ pub unsafe extern "C" fn query_device_ex(
     0
 }
 
-/// The port, asked anew.
+/// What the NIC says of its port now.
 fn port(context: *mut ibv_context, number: u8) -> Result<vfun_nic_port, Errno> {
     if number != PORT {
         return Err(EINVAL);

@@ -81,7 +81,7 @@ pub extern "C" fn ibv_rereg_mr(
     _length: usize,
     _access: c_int,
 ) -> c_int {
-    say("ibv_rereg_mr", "register the memory anew");
+    say("ibv_rereg_mr", "end the region and register the memory again");
     errno::set(EOPNOTSUPP);
     -1
 }

@@ -24,7 +24,7 @@ const EVENTS_MAX: usize = 4096;
 
 /// What one program waits for.
 struct Waiting {
-    /// Those that its client may use.
+    /// The slots that its client may use.
     may_use: Arc<Slots>,
     /// Slots with events that the program was not told of.
     slots: BTreeSet<u64>,

@@ -39,7 +39,7 @@ pub fn of(client: &str, (vm, given): (Option<&str>, Option<IpAddr>), station: u3
     Address { gid, lid }
 }
 
-/// What all addresses of a VM have in common: those that the NIC gives differ in the LID.
+/// The part of an address that all programs of a VM share. Addresses that the NIC gives differ in the LID.
 pub fn home(mut gid: [u8; 16]) -> Home {
     if gid[..2] == [0xfe, 0x80] {
         gid[14..].fill(0);

@@ -60,6 +60,7 @@ pub struct verbs_context {
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_srq_init_attr_ex) -> *mut ibv_srq>,
     pub open_xrcd: Absent,
     pub close_xrcd: Absent,
+    /// The header's `_ABI_placeholder3`: nothing reads it.
     pub placeholder: u64,
     pub size: usize,
     pub context: ibv_context,

@@ -64,7 +64,7 @@ unsafe fn fill(to: &mut rdma_addrinfo, found: *const libc::addrinfo) {
     }
 }
 
-/// Addresses that were not asked for are those that the program has already.
+/// Fills in the addresses that the program has already and did not ask for.
 ///
 /// # Safety
 /// C's rules for the hints.
