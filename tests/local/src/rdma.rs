@@ -204,7 +204,7 @@ pub fn compiled(source: &str, dir: &Path) -> PathBuf {
         .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
         .arg(&program)
         .arg(repo().join(source))
-        .args(["-libverbs", "-lpthread"])
+        .args(["-lrdmacm", "-libverbs", "-lpthread"])
         .status();
     assert!(done.expect("cc runs").success(), "{source} does not compile");
     program
@@ -212,3 +212,5 @@ pub fn compiled(source: &str, dir: &Path) -> PathBuf {
 
 /// The source of the program that registers memory in all ways.
 pub const MEMORY: &str = "tests/local/tests/rdma/memory.c";
+/// The source of the program whose threads take events of what other threads destroy.
+pub const EVENTS: &str = "tests/local/tests/rdma/events.c";

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 use vfun_tests_local::rdma::{
-    MANAGED, MEMORY, PairOfPrograms, VERBS, can_be_tried, command, compiled, offer, run, run_well,
+    EVENTS, MANAGED, MEMORY, PairOfPrograms, VERBS, can_be_tried, command, compiled, offer, run,
+    run_well,
 };
 
 /// Runs each pair.
@@ -57,6 +58,19 @@ fn what_cannot_be_done_is_refused_with_a_sentence() {
     let out = command(&stand, "rstream -s 127.0.0.1", false).output().expect("it runs");
     let text = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(text.contains("rsocket is not offered: rsockets look into"), "{text}");
+}
+
+#[test]
+fn what_is_destroyed_waits_until_its_events_were_acknowledged() {
+    if !can_be_tried() {
+        return;
+    }
+    let stand = offer();
+    let dir = tempfile::tempdir().expect("a folder");
+    let program = format!("timeout 60 {}", compiled(EVENTS, dir.path()).display());
+    let out = command(&stand, &program, false).output().expect("it runs");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success() && text.matches(": ok").count() == 3, "{text}");
 }
 
 #[test]
