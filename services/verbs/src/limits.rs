@@ -53,3 +53,7 @@ pub const CM_BACKLOG: u32 = 1024;
 pub const CM_DATA: usize = 196;
 /// Events of connections that nobody has taken. They are taken after each call, which makes few.
 pub const CM_EVENTS: usize = CM_IDS;
+/// Requests at ports where nobody listens yet: each may hold 400 bytes.
+pub const CM_EARLY: usize = 1024;
+/// How long they wait, ns. A listener is late by some ms, and by some hundred on a busy machine.
+pub const CM_EARLY_NS: u64 = 500_000_000;

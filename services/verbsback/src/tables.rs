@@ -75,7 +75,9 @@ impl Tables {
 
     /// Does what there is to do, and tells programs.
     pub fn run(&mut self, now: u64) -> Ran {
-        let ran = self.engine.run(now);
+        let mut ran = self.engine.run(now);
+        let rejects = self.cm.run(now);
+        ran.until = [ran.until, rejects].into_iter().flatten().min();
         self.tell();
         ran
     }

@@ -100,6 +100,8 @@ pub(super) enum State {
         /// Requests that nobody has answered.
         waiting: u32,
     },
+    /// It asks, and nobody listens yet.
+    Early,
     /// It has asked; `peer` stands for the request.
     Connecting {
         peer: u32,

@@ -10,10 +10,12 @@
 //! Of datagrams there is no establishing: the response is all. Either side ends a
 //! connection, and both are told. Ports belong to a VM: its programs share its address.
 
+mod early;
 mod id;
 #[cfg(test)]
 mod model;
 
+use early::{Early, Place};
 pub use id::{CmData, CmEvent, CmKind, CmOffer, CmSpace, Home};
 use id::{CmId, State};
 
@@ -46,7 +48,7 @@ fn count_down<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, of: K) {
 #[derive(Default)]
 pub struct Cm {
     ids: BTreeMap<u32, CmId>,
-    ports: HashMap<(Home, CmSpace, u16), u32>,
+    ports: HashMap<Place, u32>,
     /// Ids of each program.
     counts: HashMap<Owner, usize>,
     /// Ids of each VM.
@@ -56,6 +58,7 @@ pub struct Cm {
     next: u32,
     next_port: u16,
     told: VecDeque<(Owner, CmEvent)>,
+    early: Early,
     /// Events that nobody took in time.
     lost: u64,
 }
@@ -182,6 +185,8 @@ impl Cm {
         }
         let backlog = if backlog == 0 { CM_BACKLOG } else { backlog.min(CM_BACKLOG) };
         of.state = State::Listening { backlog, waiting: 0 };
+        let at = (of.home, of.space, of.port);
+        self.listened(id, at);
         Ok(())
     }
 
@@ -201,19 +206,29 @@ impl Cm {
             return Err(WRONG_STATE);
         }
         let from = of.clone();
-        let refused = match self.ports.get(&(to, from.space, port)).copied() {
-            Some(listener) => self.request(listener, (id, &from), (&offer, &data)),
-            None if self.homes.contains_key(&to) => Err((CmKind::Rejected, NO_SERVICE)),
-            None => Err((CmKind::Unreachable, NOBODY)),
+        let place = (to, from.space, port);
+        let asked = match self.ports.get(&place).copied() {
+            Some(listener) if self.listens(listener) => self
+                .request(listener, (id, &from), (&offer, &data))
+                .map(|peer| State::Connecting { peer }),
+            _ if self.homes.contains_key(&to) => self.wait_for_listener(id, place, offer, data),
+            _ => Err((CmKind::Unreachable, NOBODY)),
         };
-        match refused {
-            Ok(peer) => self.own(owner, id)?.state = State::Connecting { peer },
-            Err((kind, status)) => {
-                self.own(owner, id)?.state = State::Over;
-                self.tell(owner, CmEvent { status, ..CmEvent::of(kind, id) });
-            }
+        match asked {
+            Ok(state) => self.set_state(id, state),
+            Err((kind, status)) => self.tell_end(id, kind, (status, CmData::default())),
         }
         Ok(())
+    }
+
+    fn listens(&self, id: u32) -> bool {
+        self.ids.get(&id).is_some_and(|of| matches!(of.state, State::Listening { .. }))
+    }
+
+    fn set_state(&mut self, id: u32, state: State) {
+        if let Some(of) = self.ids.get_mut(&id) {
+            of.state = state;
+        }
     }
 
     /// Tells who listens; the id that stands for the request.
@@ -378,7 +393,7 @@ impl Cm {
         }
         let none = CmData::default;
         match of.state {
-            State::Idle | State::Over => {}
+            State::Idle | State::Early | State::Over => {}
             State::Listening { waiting: 0, .. } => {}
             State::Listening { .. } => self.reject_requests_of(id),
             State::Withdrawn { listener } => self.answered(listener),

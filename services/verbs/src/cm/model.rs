@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::attributes::Address;
+use crate::limits::{CM_EARLY, CM_EARLY_NS};
 
 const HOMES: [Home; 2] = [Home([1; 16]), Home([2; 16])];
 
@@ -82,6 +83,9 @@ fn who_cannot_be_reached_is_an_event() {
         assert_eq!((event.kind, event.status), (kind, status));
     };
     ask(&mut cm, 1, (HOMES[0], 500));
+    assert_eq!(cm.run(5), Some(5 + CM_EARLY_NS));
+    assert_eq!(cm.take_event(), None, "somebody may listen soon");
+    assert_eq!(cm.run(5 + CM_EARLY_NS), None);
     expect(&mut cm, CmKind::Rejected, NO_SERVICE);
     ask(&mut cm, 1, (Home([9; 16]), 500));
     expect(&mut cm, CmKind::Unreachable, NOBODY);
@@ -97,6 +101,39 @@ fn who_cannot_be_reached_is_an_event() {
     expect(&mut cm, CmKind::Rejected, BY_CONSUMER);
     expect(&mut cm, CmKind::Rejected, BY_CONSUMER);
     assert_eq!(cm.take_event(), None);
+}
+
+#[test]
+fn who_asks_before_somebody_listens_is_heard() {
+    let mut cm = two();
+    let bound = cm.make(0, HOMES[0], CmSpace::Tcp).unwrap();
+    cm.bind(0, bound, 500).unwrap();
+    let asked: Vec<u32> = (0..3).map(|_| ask(&mut cm, 1, (HOMES[0], 500))).collect();
+    let gone = ask(&mut cm, 1, (HOMES[0], 500));
+    cm.end(1, gone).unwrap();
+    let elsewhere = ask(&mut cm, 1, (HOMES[0], 501));
+    cm.run(1);
+    cm.listen(0, bound, 2).unwrap();
+    let told: Vec<_> =
+        std::iter::from_fn(|| cm.take_event()).map(|(_, e)| (e.kind, e.id, e.status)).collect();
+    let request = (CmKind::ConnectRequest, bound, 0);
+    assert_eq!(told, [request, request, (CmKind::Rejected, asked[2], NO_RESOURCES)]);
+    cm.run(1 + CM_EARLY_NS);
+    let (_, event) = cm.take_event().unwrap();
+    assert_eq!((event.id, event.kind, event.status), (elsewhere, CmKind::Rejected, NO_SERVICE));
+    assert_eq!(cm.take_event(), None);
+    assert!(cm.early.is_empty());
+}
+
+#[test]
+fn no_more_wait_than_there_is_room_for() {
+    let mut cm = two();
+    for _ in 0..CM_EARLY {
+        ask(&mut cm, 1, (HOMES[0], 500));
+    }
+    assert_eq!(cm.take_event(), None);
+    ask(&mut cm, 1, (HOMES[0], 500));
+    assert_eq!(cm.take_event().map(|(_, event)| event.status), Some(NO_SERVICE));
 }
 
 #[test]
@@ -221,8 +258,10 @@ fn step(cm: &mut Cm, known: &mut Known, dice: &mut Dice) {
 fn any_order_leaves_nothing_behind_and_tells_each_end_once() {
     for seed in 1..200u64 {
         let (mut cm, mut known, mut dice) = (two(), Known::default(), Dice(seed * 7919));
-        for _ in 0..400 {
+        for now in 0..400 {
             step(&mut cm, &mut known, &mut dice);
+            // Some wait for a while.
+            cm.run(now * CM_EARLY_NS / 5);
             hear(&mut cm, &mut known);
         }
         for (id, ends) in &known.ends {
@@ -231,7 +270,9 @@ fn any_order_leaves_nothing_behind_and_tells_each_end_once() {
             assert!(established <= 1 && over <= 1, "seed {seed}, id {id}: {ends:?}");
         }
         (0..3).for_each(|owner| cm.end_owner(owner));
+        cm.run(401 * CM_EARLY_NS);
         hear(&mut cm, &mut known);
+        assert!(cm.early.is_empty(), "seed {seed}");
         assert_eq!(cm.counts(), (0, 0), "seed {seed}");
         assert!(
             cm.ports.is_empty() && cm.counts.is_empty() && cm.home_counts.is_empty(),
