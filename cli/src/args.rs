@@ -111,6 +111,9 @@ pub enum Command {
     /// Which VM holds which VF of a network card, and why: list, explain, add, set.
     #[command(subcommand, alias = "nic")]
     Nics(cmd::nics::Sub),
+    /// NICs for RDMA, and programs that use them: list, explain.
+    #[command(subcommand)]
+    Rdma(cmd::rdma::Sub),
     /// Declare clients: add, remove, list, show.
     #[command(subcommand, alias = "clients")]
     Client(cmd::client::Sub),

@@ -18,6 +18,7 @@ pub mod new;
 pub mod nics;
 pub mod policy;
 pub mod ps;
+pub mod rdma;
 pub mod revoke;
 pub mod run;
 pub mod service;

@@ -175,10 +175,10 @@ fn render(grants: &[GrantRow], rates: Option<&[Option<Rates>]>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn grant(calls: u64) -> GrantRow {
+    pub fn grant(calls: u64) -> GrantRow {
         GrantRow {
             grant: "0.1".into(),
             client_id: 1,
@@ -203,6 +203,7 @@ mod tests {
             session_buffers: 0,
             session_buffer_bytes: 0,
             counters: Counters { calls, bytes_in: 2048, ..Counters::default() },
+            rdma: None,
         }
     }
 

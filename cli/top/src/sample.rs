@@ -151,6 +151,7 @@ pub mod tests {
             session_buffers: 0,
             session_buffer_bytes: 0,
             counters,
+            rdma: None,
         }
     }
 

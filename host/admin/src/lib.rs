@@ -4,7 +4,7 @@
 //! - [`Ask`], [`Reply`]: questions and answers, with the rows that they carry.
 //! - [`counters`], [`policy`], [`tokens`], [`audit`]: rows of one theme each.
 //! - [`transport`]: how windows get to their other end. [`vm`]: what VMs are called.
-//! - [`window`]: their further windows.
+//! - [`window`]: their further windows. [`rdma`]: their NICs for RDMA.
 //! - [`line`]: one question on any admin socket.
 //! - [`Client`]: asks. Every program of ours that talks to the manager uses it.
 
@@ -17,6 +17,7 @@ pub mod drain;
 pub mod history;
 pub mod line;
 pub mod policy;
+pub mod rdma;
 pub mod switch;
 pub mod tokens;
 pub mod transport;
@@ -33,8 +34,10 @@ use audit::{Query, Row};
 use counters::Counters;
 use history::HistoryRow;
 use policy::View;
+use rdma::{RdmaRow, RdmaView};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use tokens::{Fresh, Kept};
 
@@ -441,8 +444,11 @@ pub struct FunctionRow {
     pub summary: String,
     /// Where it can run.
     pub locations: Vec<String>,
-    /// Its library or built-in kind.
+    /// Its library, or that it is built in.
     pub driver: String,
+    /// The kind of services that serve it, as manifests have it.
+    #[serde(default)]
+    pub kind: String,
     /// Deadline of a call, ms.
     pub deadline_ms: u32,
     /// Most bytes of arguments of a call.
@@ -507,6 +513,13 @@ pub struct ClientRow {
     pub tokens: bool,
     /// Tokens of it that are valid now.
     pub tokens_valid: usize,
+    /// The NIC that its programs for RDMA see.
+    #[serde(default)]
+    pub rdma: RdmaView,
+    /// Addresses that its manifest gives its VMs, by the VM's name; that of programs on the
+    /// host by the client's.
+    #[serde(default)]
+    pub addresses: BTreeMap<String, IpAddr>,
 }
 
 /// A VM of a client, and how it is wired, for people.
@@ -612,6 +625,9 @@ pub struct GrantRow {
     pub session_buffer_bytes: u64,
     /// Live counters; the time of a call that lasts is in them.
     pub counters: Counters,
+    /// What it has of its NIC for RDMA, if it is a program's way to that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rdma: Option<RdmaRow>,
 }
 
 impl GrantRow {

@@ -1,6 +1,7 @@
 //! What is offered to whom: functions and clients, as the manifests declare them.
 
 use crate::policy::{Key, Policy, key_of, matches};
+use crate::rdma::Rdma;
 use crate::services::Owner;
 use core::net::IpAddr;
 use sha2::{Digest, Sha256};
@@ -220,6 +221,8 @@ pub struct Client {
     /// Addresses of its VMs in the network that they have among themselves, by the VM's name;
     /// that of programs on the host by the client's. Those that have one.
     pub addresses: BTreeMap<String, IpAddr>,
+    /// The NIC that its programs for RDMA see.
+    pub rdma: Rdma,
 }
 
 /// A VM of a client.

@@ -5,6 +5,7 @@
 //! - [`requests`], [`sessions`], [`negotiate`], [`activate`], [`offers`]: what apps ask
 //!   for, and the checks; [`nacks`]: what they are told when it is refused.
 //! - [`buffers`]: memory that both sides write, and who has it.
+//! - [`rdma`]: the NIC that programs for RDMA see.
 //! - [`rules`]: what policy says to it; [`rights`]: what an app must have besides.
 //! - [`bond`]: the agents in VMs that are lent VFs of network cards.
 //! - [`starts`], [`exits`]: services, from their start to their crash.
@@ -59,6 +60,7 @@ mod negotiate;
 mod notes;
 mod offers;
 pub mod place;
+pub mod rdma;
 mod requests;
 mod rights;
 mod rules;

@@ -4,6 +4,7 @@
 mod addresses;
 mod drivers;
 mod nics;
+mod rdma;
 pub mod window;
 
 use crate::catalog::{Client, ClientKind, Function, OverTcp, Vm};
@@ -327,6 +328,7 @@ struct ClientToml {
     vm: BTreeMap<Spanned<String>, VmToml>,
     nics: Option<Spanned<NicsToml>>,
     address: Option<Spanned<String>>,
+    rdma: Option<rdma::RdmaToml>,
 }
 
 /// How a VM is wired. What it leaves out is as the client says.
@@ -363,6 +365,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
     let vms = vms(&src, &name, kind, Vm { name: name.clone(), transport, window_bytes }, &t)?;
     let nics = nics::of_client(&src, &name, kind, &t)?;
     let addresses = addresses::of_client(&src, &name, &t)?;
+    let rdma = rdma::of_client(&src, t.rdma.as_ref(), &addresses)?;
     for f in &t.functions {
         if f.get_ref() != "*" {
             src.name(f)?;
@@ -413,6 +416,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         uids: t.uids,
         nics,
         addresses,
+        rdma,
     })
 }
 
@@ -547,6 +551,7 @@ pub fn default_host_client(id: u32) -> Client {
         uids: vec![],
         nics: BTreeMap::new(),
         addresses: BTreeMap::new(),
+        rdma: Default::default(),
     }
 }
 

@@ -141,13 +141,20 @@ impl Core {
         let f: &Function = self.catalog.function_of(s.owner, &s.function)?;
         let driver = f.driver_at(s.location)?.clone();
         s.devices = Some(f.devices_of(&driver).to_vec());
+        let mut settings = f.settings.clone();
+        if vfun_kinds::of(&driver).takes_rdma
+            && let Owner::Client(client) = s.owner
+            && let Some(client) = self.catalog.clients.get(&client)
+        {
+            settings.extend(client.rdma.settings());
+        }
         Some(Action::StartService {
             service: id,
             client: self.catalog.owner_name(s.owner)?.to_owned(),
             function: s.function.clone(),
             version: f.version.0,
             driver,
-            settings: f.settings.clone(),
+            settings,
             args: f.lengths(),
         })
     }

@@ -75,6 +75,7 @@ fn client(id: u32, name: &str) -> Client {
         uids: vec![],
         nics: Default::default(),
         addresses: Default::default(),
+        rdma: Default::default(),
     }
 }
 

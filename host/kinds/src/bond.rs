@@ -23,6 +23,7 @@ pub static KIND: Kind = Kind {
     writes: false,
     // Whoever orders a VM's network is root of that VM's network.
     needs: Features::NET_ADMIN,
+    takes_rdma: false,
     // Two agents would move one bond to and fro.
     one_per_vm: true,
     // No driver and no files, from the start. It allocates, as floor does not.

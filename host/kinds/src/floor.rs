@@ -21,6 +21,7 @@ pub static KIND: Kind = Kind {
     makes_code: false,
     writes: false,
     needs: Features(0),
+    takes_rdma: false,
     one_per_vm: false,
     // No driver and no files, from the start.
     loading: || service(&[DATA]),

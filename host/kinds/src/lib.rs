@@ -62,6 +62,8 @@ pub struct Kind {
     pub writes: bool,
     /// What an app's session must have, beyond its client's leave, to open its functions.
     pub needs: Features,
+    /// Whether its services are told what a client's manifest says in `[rdma]`.
+    pub takes_rdma: bool,
     /// Whether one app of a VM at a time has a function of it.
     pub one_per_vm: bool,
     /// System calls until the driver is loaded. The first rule that fits decides.

@@ -27,6 +27,7 @@ pub static KIND: Kind = Kind {
     makes_code: true,
     writes: true,
     needs: Features(0),
+    takes_rdma: false,
     one_per_vm: false,
     loading: || service(&[CODE, SECOND, DRIVER, DRIVER_OLD]),
     serving: || service(&[DATA, DRIVER, DRIVER_OLD]),

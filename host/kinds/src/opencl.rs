@@ -41,6 +41,7 @@ pub static KIND: Kind = Kind {
     makes_code: false,
     writes: false,
     needs: Features(0),
+    takes_rdma: false,
     one_per_vm: false,
     // The builder's rules go before the refusals of DRIVER.
     loading: || service(&[BUILDER, BUILDER_OLD, CODE, SECOND, DRIVER, DRIVER_OLD]),

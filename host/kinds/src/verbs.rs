@@ -24,6 +24,7 @@ pub static KIND: Kind = Kind {
     makes_code: false,
     writes: false,
     needs: Features(0),
+    takes_rdma: true,
     one_per_vm: false,
     // Memory, threads and bells, from the start.
     loading: || service(&[DATA, NO_FILE]),

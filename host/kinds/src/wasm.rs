@@ -36,6 +36,7 @@ pub static KIND: Kind = Kind {
     makes_code: false,
     writes: false,
     needs: Features(0),
+    takes_rdma: false,
     one_per_vm: false,
     // The module is read and compiled, and nothing is written.
     loading: || service(&[CODE, SECOND, READ_FILES]),

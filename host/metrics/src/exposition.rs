@@ -4,7 +4,7 @@ mod nics;
 
 use crate::nics::NicsSeen;
 use crate::source::{Look, Source};
-use crate::totals::{Key, Series, Totals};
+use crate::totals::{Key, RdmaSums, Series, Totals};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -122,7 +122,28 @@ fn calls(w: &mut Writer, series: &BTreeMap<Key, Series>) -> fmt::Result {
             }
         }
     }
+    rdma(w, series)?;
     service_times(w, series)
+}
+
+/// What programs have of their NICs for RDMA.
+fn rdma(w: &mut Writer, series: &BTreeMap<Key, Series>) -> fmt::Result {
+    type ReadSum = fn(&RdmaSums) -> u64;
+    let gauges: [(&str, &str, Option<Unit>, ReadSum); 4] = [
+        ("rdma_queue_pairs", "Queue pairs", None, |r| r.queue_pairs),
+        ("rdma_regions", "Memory regions", None, |r| r.regions),
+        ("rdma_registered", "Bytes of memory regions", Some(Unit::Bytes), |r| r.registered_bytes),
+        ("rdma_wrong_keys", "Accesses that no key allowed, of programs that run", None, |r| {
+            r.wrong_keys
+        }),
+    ];
+    for (name, help, unit, read) in &gauges {
+        let mut to = w.family(name, help, unit.as_ref(), MetricType::Gauge)?;
+        for (key, sums) in series.iter().filter_map(|(key, s)| Some((key, s.rdma.as_ref()?))) {
+            to.encode_family(&labels(key))?.encode_gauge(&(read(sums) as f64))?;
+        }
+    }
+    Ok(())
 }
 
 fn labels(k: &Key) -> [(&'static str, &str); 3] {

@@ -4,6 +4,7 @@ use crate::limits::{APPS_PER_CLIENT, OTHER, OWN_PER_CLIENT};
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_admin::GrantRow;
 use vfun_admin::counters::Counters;
+use vfun_admin::rdma::RdmaRow;
 
 /// What a series is of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +23,36 @@ pub struct Series {
     pub grants: u64,
     /// Sums over all grants, those that are gone included.
     pub counters: Counters,
+    /// What those that there are now have of their NICs for RDMA, if they have one.
+    pub rdma: Option<RdmaSums>,
+}
+
+/// What programs have of their NICs for RDMA, together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RdmaSums {
+    pub queue_pairs: u64,
+    pub regions: u64,
+    pub registered_bytes: u64,
+    /// Accesses that no key allowed.
+    pub wrong_keys: u64,
+}
+
+impl RdmaSums {
+    fn add(&mut self, row: &RdmaRow) {
+        self.queue_pairs += u64::from(row.queue_pairs);
+        self.regions += u64::from(row.regions);
+        // The words may hold anything.
+        self.registered_bytes = self.registered_bytes.saturating_add(row.registered_bytes);
+        self.wrong_keys = self.wrong_keys.saturating_add(row.wrong_keys);
+    }
+}
+
+/// A grant as it was seen last.
+#[derive(Debug)]
+struct LastSeen {
+    key: Key,
+    counters: Counters,
+    rdma: Option<RdmaRow>,
 }
 
 /// All that was seen so far.
@@ -31,7 +62,7 @@ pub struct Totals {
     /// Submitted functions with series of their own, by client.
     own: BTreeMap<String, BTreeSet<String>>,
     gone: BTreeMap<Key, Counters>,
-    last: BTreeMap<String, (Key, Counters)>,
+    last: BTreeMap<String, LastSeen>,
 }
 
 impl Totals {
@@ -51,15 +82,16 @@ impl Totals {
             let key = self.key(g);
             // A grant is one app's, so its key stays; what its channel counted
             // may begin anew (activated again).
-            if let Some((key, old)) = before.remove(&g.grant)
-                && g.counters.calls < old.calls
+            if let Some(old) = before.remove(&g.grant)
+                && g.counters.calls < old.counters.calls
             {
-                self.gone.entry(key).or_default().add(&old);
+                self.gone.entry(old.key).or_default().add(&old.counters);
             }
-            self.last.insert(g.grant.clone(), (key, g.counters.clone()));
+            let seen = LastSeen { key, counters: g.counters.clone(), rdma: g.rdma.clone() };
+            self.last.insert(g.grant.clone(), seen);
         }
-        for (key, old) in before.into_values() {
-            self.gone.entry(key).or_default().add(&old);
+        for old in before.into_values() {
+            self.gone.entry(old.key).or_default().add(&old.counters);
         }
     }
 
@@ -68,12 +100,15 @@ impl Totals {
         let mut all: BTreeMap<Key, Series> = self
             .gone
             .iter()
-            .map(|(k, c)| (k.clone(), Series { grants: 0, counters: c.clone() }))
+            .map(|(k, c)| (k.clone(), Series { counters: c.clone(), ..Series::default() }))
             .collect();
-        for (key, counters) in self.last.values() {
-            let series = all.entry(key.clone()).or_default();
+        for seen in self.last.values() {
+            let series = all.entry(seen.key.clone()).or_default();
             series.grants += 1;
-            series.counters.add(counters);
+            series.counters.add(&seen.counters);
+            if let Some(row) = &seen.rdma {
+                series.rdma.get_or_insert_default().add(row);
+            }
         }
         all
     }
@@ -120,6 +155,7 @@ pub(crate) mod tests {
             session_buffers: 0,
             session_buffer_bytes: 0,
             counters: Counters { calls, ..Counters::default() },
+            rdma: None,
         }
     }
 

@@ -430,6 +430,14 @@ impl HostWindow {
         queues.then(|| head.load(host_head::LIFE, Ordering::Relaxed))
     }
 
+    /// What the function says of a channel of queues; `None` for other kinds.
+    pub fn facts(&self, place: &ChannelPlace) -> Option<[u64; host_head::FACTS_WORDS]> {
+        let head = self.pages.range(place.head());
+        let queues = place.kind() == ChannelKind::Queues;
+        let word = |at| head.load(host_head::FACTS + at, Ordering::Relaxed);
+        queues.then(|| core::array::from_fn(word))
+    }
+
     /// Whether a call of a channel was begun and not answered, by its service's word.
     pub fn computes(&self, place: &ChannelPlace) -> bool {
         let Some((datain, calls)) = self.datain(place) else { return false };
@@ -470,9 +478,15 @@ impl HostWindow {
         let at = |i| head.load(i, Ordering::Relaxed);
         match place.kind() {
             ChannelKind::Calls | ChannelKind::Floor => {}
-            // Queues have no calls.
+            // What was done in queues counts as calls.
             ChannelKind::Queues => {
-                return Counters { rang: at(host_head::RANG), ..Counters::default() };
+                return Counters {
+                    calls: at(host_head::DONE),
+                    errors: at(host_head::FAILED),
+                    bytes_out: at(host_head::BYTES),
+                    rang: at(host_head::RANG),
+                    ..Counters::default()
+                };
             }
         }
         Counters {
@@ -551,7 +565,16 @@ mod tests {
             head.store(in_header::CALLS, 3, Ordering::Relaxed);
             head.store(host_head::LIFE, 9, Ordering::Relaxed);
             assert_eq!(window.life(&place), Some(9));
-            assert_eq!(window.counters(&place), Counters { rang: 5, ..Counters::default() });
+            for (at, word) in
+                [host_head::DONE, host_head::FAILED, host_head::BYTES].iter().enumerate()
+            {
+                head.store(*word, 11 + at as u64, Ordering::Relaxed);
+            }
+            head.store(host_head::FACTS + 7, 99, Ordering::Relaxed);
+            let due =
+                Counters { rang: 5, calls: 11, errors: 12, bytes_out: 13, ..Counters::default() };
+            assert_eq!(window.counters(&place), due);
+            assert_eq!(window.facts(&place), Some([0, 0, 0, 0, 0, 0, 0, 99]));
             let looked = (window.answered(&place), window.in_flight(&place));
             assert_eq!((looked, window.computes(&place)), ((0, 0), false));
             window.break_channel(&place, BreakReason::ServiceLost);

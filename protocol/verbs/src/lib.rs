@@ -17,6 +17,7 @@ pub mod bells;
 mod bytes;
 mod completion;
 pub mod completions;
+mod facts;
 pub mod flags;
 pub mod limits;
 mod numbers;
@@ -26,6 +27,7 @@ mod sge;
 mod work;
 
 pub use completion::Completion;
+pub use facts::ProgramFacts;
 pub use numbers::{AsyncKind, CompletionOpcode, QpState, QpType, SendOpcode, Status};
 pub use receive::ReceiveEntry;
 pub use send::{BadEntry, Operands, SendBody, SendEntry, SendHead};

@@ -37,6 +37,17 @@ pub mod host_head {
     pub const LIFE: usize = 2 * LINE_WORDS;
     /// Times the service rang the app.
     pub const RANG: usize = 3 * LINE_WORDS + 5;
+    /// What was done in the channel, by the service's word: pieces of work that ended, with
+    /// errors too.
+    pub const DONE: usize = 4 * LINE_WORDS;
+    /// Of these with an error.
+    pub const FAILED: usize = 4 * LINE_WORDS + 1;
+    /// Bytes that they moved.
+    pub const BYTES: usize = 4 * LINE_WORDS + 2;
+    /// Eight words that the function says of the channel, for people.
+    pub const FACTS: usize = 5 * LINE_WORDS;
+    /// How many.
+    pub const FACTS_WORDS: usize = LINE_WORDS;
     /// The first word that means nothing to the protocol.
     pub const FREE: usize = 8 * LINE_WORDS;
 }

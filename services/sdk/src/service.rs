@@ -35,7 +35,7 @@ mod watch;
 pub use bond::{Bonds, NO_ORDER};
 pub use engine::{Engine, Serve};
 pub use manager_link::ManagerLink;
-pub use queues::{ProgramBell, QueuesChannel, QueuesHeld, RungWaiter};
+pub use queues::{ProgramBell, QueuesChannel, QueuesCounts, QueuesHeld, RungWaiter};
 #[doc(hidden)]
 pub use stepped::Stepped;
 

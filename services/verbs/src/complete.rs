@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::events::Event;
 use crate::payload::Payload;
+use crate::program::ProgramCounts;
 use crate::slab::{CqId, ProgramId};
 use vfun_queue::Memory;
 use vfun_verbs::flags::send::SIGNALED;
@@ -71,9 +72,10 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     /// The entry is done.
     #[inline]
     pub(crate) fn finish(&mut self, at: u32) {
-        self.counts.done = self.counts.done.wrapping_add(1);
         let qp = &mut self.qps[at];
-        self.counts.bytes = self.counts.bytes.wrapping_add(qp.current.total);
+        let counts = &mut self.programs[qp.fixed.program].counts;
+        counts.done = counts.done.wrapping_add(1);
+        counts.bytes = counts.bytes.wrapping_add(qp.current.total);
         qp.current.is = false;
         qp.wait = None;
         let signaled = qp.fixed.all_signaled || qp.current.entry.head.flags & SIGNALED != 0;
@@ -85,11 +87,17 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         self.tell_drained(at);
     }
 
+    /// Where entries of a queue pair are counted.
+    pub(crate) fn counts_of(&mut self, at: u32) -> &mut ProgramCounts {
+        &mut self.programs[self.qps[at].fixed.program].counts
+    }
+
     /// The entry failed: it completes in any case, and the queue pair sends no more.
     #[cold]
     pub(crate) fn fail(&mut self, at: u32, status: Status) {
-        self.counts.done = self.counts.done.wrapping_add(1);
-        self.counts.failed = self.counts.failed.wrapping_add(1);
+        let counts = self.counts_of(at);
+        counts.done = counts.done.wrapping_add(1);
+        counts.failed = counts.failed.wrapping_add(1);
         self.end_send(at, status);
         match self.qps[at].fixed.kind {
             QpType::Rc => self.fail_qp(at),

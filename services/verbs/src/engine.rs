@@ -4,26 +4,17 @@ use crate::events::{Event, Events};
 use crate::limits::*;
 use crate::names::{Drawn, Random};
 use crate::payload::Payload;
-use crate::program::Program;
+use crate::program::{Program, ProgramCounts};
 use crate::qp::{Ah, Cq, Pd, Qp, Srq};
 use crate::region::Region;
-use crate::slab::Slab;
+use crate::slab::{ProgramId, Slab};
 use vfun_queue::Memory;
 
 /// What happened so far; each number wraps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Entries done, with or without a completion.
-    pub done: u64,
-    /// Of these, those that failed.
-    pub failed: u64,
-    /// Bytes moved.
-    pub bytes: u64,
-    /// Accesses of peers that no key allowed: unknown keys, other domains, other places, other
-    /// rights. Somebody may be guessing.
-    pub wrong_keys: u64,
-    /// Datagrams and unreliable messages that nobody took.
-    pub dropped: u64,
+    /// What entries did, of all programs together.
+    pub all: ProgramCounts,
     /// Looks at queue pairs: those without work should have none.
     pub looks: u64,
     /// Events lost because nobody took those before.
@@ -51,7 +42,10 @@ pub struct Engine<M, P> {
     pub(crate) qpns: Drawn<u32>,
     pub(crate) random: Random,
     pub(crate) events: Events,
-    pub(crate) counts: Counts,
+    /// Looks at queue pairs.
+    pub(crate) looks: u64,
+    /// Of programs that have gone.
+    pub(crate) gone: ProgramCounts,
     /// Time of this run, ns.
     pub(crate) now: u64,
     /// When the first wait of this run ends, ns.
@@ -79,7 +73,8 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             qpns: Drawn::new("queue pairs", QPS, 0xff_ffff),
             random: Box::new(random),
             events: Events::new(),
-            counts: Counts::default(),
+            looks: 0,
+            gone: ProgramCounts::default(),
             now: 0,
             first_end: None,
             rung: Vec::new(),
@@ -93,6 +88,13 @@ impl<M: Memory, P: Payload> Engine<M, P> {
 
     /// What happened so far.
     pub fn counts(&self) -> Counts {
-        Counts { lost_events: self.events.lost, ..self.counts }
+        let mut all = self.gone;
+        self.programs.iter().for_each(|(_, program)| all.add(&program.counts));
+        Counts { all, looks: self.looks, lost_events: self.events.lost }
+    }
+
+    /// What a program's entries did.
+    pub fn program_counts(&self, program: ProgramId) -> Option<ProgramCounts> {
+        self.programs.get(program.0).map(|program| program.counts)
     }
 }

@@ -41,6 +41,7 @@ pub use control::{CompletionQueue, QueuePair, Registration, Shared};
 pub use engine::{Counts, Engine};
 pub use events::Event;
 pub use payload::Payload;
+pub use program::ProgramCounts;
 pub use refused::Refused;
 pub use region::PageRun;
 pub use run::Ran;

@@ -13,11 +13,43 @@ pub(crate) struct Program<M> {
     /// Queue pairs that are looked at, and whose turn it is.
     pub active: Vec<u32>,
     pub turn: usize,
+    pub counts: ProgramCounts,
+}
+
+/// What a program's entries did; each number wraps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProgramCounts {
+    /// Entries done, with or without a completion.
+    pub done: u64,
+    /// Of these, those that failed.
+    pub failed: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Accesses to peers that no key allowed: unknown keys, other domains, other places, other
+    /// rights. The program may be guessing.
+    pub wrong_keys: u64,
+    /// Datagrams and unreliable messages that nobody took.
+    pub dropped: u64,
+}
+
+impl ProgramCounts {
+    /// Adds those of another one.
+    pub fn add(&mut self, other: &ProgramCounts) {
+        let own = [
+            (&mut self.done, other.done),
+            (&mut self.failed, other.failed),
+            (&mut self.bytes, other.bytes),
+            (&mut self.wrong_keys, other.wrong_keys),
+            (&mut self.dropped, other.dropped),
+        ];
+        own.into_iter().for_each(|(own, other)| *own = own.wrapping_add(other));
+    }
 }
 
 impl<M: Memory> Program<M> {
     pub const fn new(address: Address, bells: NicBells<M>) -> Self {
-        Program { address, bells, bits: Vec::new(), active: Vec::new(), turn: 0 }
+        let counts = ProgramCounts { done: 0, failed: 0, bytes: 0, wrong_keys: 0, dropped: 0 };
+        Program { address, bells, bits: Vec::new(), active: Vec::new(), turn: 0, counts }
     }
 
     /// A bit for a queue pair.

@@ -113,7 +113,9 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         for pd in self.pds.places(|p| p.program == of) {
             self.end_pd(program, PdId(pd))?;
         }
-        self.programs.remove(of);
+        if let Some(gone) = self.programs.remove(of) {
+            self.gone.add(&gone.counts);
+        }
         Ok(())
     }
 

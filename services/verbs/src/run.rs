@@ -73,7 +73,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     }
 
     fn turn(&mut self, at: u32) -> bool {
-        self.counts.looks = self.counts.looks.wrapping_add(1);
+        self.looks = self.looks.wrapping_add(1);
         match self.qps[at].state {
             QpState::Rts | QpState::Sqd => self.send_turn(at),
             QpState::Error | QpState::Sqe => self.flush_turn(at),

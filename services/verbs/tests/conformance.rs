@@ -199,7 +199,7 @@ fn run_case(case: &Case) {
         let fails = !matches!(case.ends.0, LocalProtection);
         assert_eq!(state(&mut lab, &b, &y) == QpState::Error, fails, "{}", case.name);
         let wrong = u64::from(case.ends.0 == RemoteAccess);
-        assert_eq!(lab.nic.counts().wrong_keys, wrong, "{}", case.name);
+        assert_eq!(lab.nic.counts().all.wrong_keys, wrong, "{}", case.name);
         let told = usize::from(case.ends.0 == RemoteAccess);
         assert_eq!(lab.told(AsyncKind::QpAccess).len(), told, "{}", case.name);
         return;
@@ -584,7 +584,7 @@ fn unreliable_connections_lose_what_nobody_takes() {
     x.send(&a, &head(Write, 3, 0x4000, k.b), SendBody::Gather(&one));
     lab.run();
     assert_eq!(x.ended(), [(1, Success), (2, Success), (3, Success)]);
-    assert_eq!((lab.nic.counts().dropped, lab.nic.counts().wrong_keys), (2, 1));
+    assert_eq!((lab.nic.counts().all.dropped, lab.nic.counts().all.wrong_keys), (2, 1));
     assert_eq!(lab.bytes(0x4000, 8), b"12345678");
     // A short receive stays for a message that fits.
     y.receive(&b, 10, &[sge(0x4000, 4, k.b)]);

@@ -70,10 +70,10 @@ fn a_datagram_that_nobody_may_take_is_dropped() {
         assert_eq!(x.ended(), [(id, Success)]);
     };
     send(&mut lab, &mut x, y.qpn, 0x1234, ah);
-    assert_eq!(lab.nic.counts().dropped, 1, "no receive");
+    assert_eq!(lab.nic.counts().all.dropped, 1, "no receive");
     y.receive(&b, 9, &[sge(0x8000, 47, kb)]);
     send(&mut lab, &mut x, y.qpn, 0x1234, ah);
-    assert_eq!(lab.nic.counts().dropped, 2, "too short with its header; the receive stays");
+    assert_eq!(lab.nic.counts().all.dropped, 2, "too short with its header; the receive stays");
     lab.nic.end_qp(b.program, y.id).unwrap();
     let mut y = lab.qp(&b, QpType::Ud);
     let set = attributes(&b, &y);
@@ -82,7 +82,7 @@ fn a_datagram_that_nobody_may_take_is_dropped() {
     send(&mut lab, &mut x, y.qpn, 0x1235, ah);
     send(&mut lab, &mut x, y.qpn ^ 1, 0x1234, ah);
     send(&mut lab, &mut x, y.qpn, 0x1234, stranger);
-    assert_eq!((lab.nic.counts().dropped, y.ended()), (5, vec![]));
+    assert_eq!((lab.nic.counts().all.dropped, y.ended()), (5, vec![]));
     // The highest bit stands for the sender's own key.
     send(&mut lab, &mut x, y.qpn, 0x8000_0000, ah);
     assert_eq!(y.ended(), [(10, Success)]);
@@ -422,7 +422,7 @@ fn a_turn_moves_no_more_than_a_slice() {
     }
     for done in [1, 2, 4] {
         assert!(lab.nic.run(1).worked);
-        assert_eq!(lab.nic.counts().done, done, "64 KiB more each time");
+        assert_eq!(lab.nic.counts().all.done, done, "64 KiB more each time");
     }
     assert!(!lab.nic.run(1).worked);
 }

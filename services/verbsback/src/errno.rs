@@ -11,6 +11,8 @@ impl Errno {
     pub const LOST: Errno = Errno(5);
     /// More than a limit allows.
     pub const LIMIT: Errno = Errno(12);
+    /// More than the client's manifest allows the VM (`[rdma]`): `EDQUOT`.
+    pub const QUOTA: Errno = Errno(122);
     /// It makes no sense, or there is no such object.
     pub const INVALID: Errno = Errno(22);
     /// Something still uses it.

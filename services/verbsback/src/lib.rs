@@ -25,6 +25,7 @@ mod memory;
 mod nic;
 mod pairs;
 mod queues;
+mod quota;
 mod service;
 mod station;
 mod tables;
@@ -33,6 +34,7 @@ mod waiting;
 
 pub use channel::NicChannel;
 pub use nic::Nic;
+pub use quota::Quota;
 pub use service::VerbsService;
 
 use std::sync::OnceLock;

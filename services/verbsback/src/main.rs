@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 use vfun_supervise::{Driver, Start};
-use vfun_verbsback::VerbsService;
+use vfun_verbsback::{Quota, VerbsService};
 
 fn main() -> ExitCode {
     vfun_sdk::service::run(load)
@@ -13,7 +13,7 @@ fn main() -> ExitCode {
 
 fn load(start: &Start) -> Result<VerbsService, String> {
     match start.driver {
-        Driver::Verbs => VerbsService::begin(&start.client),
+        Driver::Verbs => VerbsService::begin(&start.client, Quota::of(&start.settings)?),
         _ => Err(format!("this service is a NIC for verbs, not {:?}", start.driver)),
     }
 }

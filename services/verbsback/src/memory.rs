@@ -5,6 +5,7 @@ use crate::errno::{Errno, status};
 use crate::lent::LentBuffer;
 use crate::limits::{RUNS_OF_CALL, STAGED_RUNS};
 use crate::nic::{At, Nic};
+use crate::quota::Wants;
 use vfun_verbs_nic::{PageRun, Registration};
 use vfun_wire::PAGE;
 
@@ -76,7 +77,7 @@ impl Nic {
     ) -> Result<(usize, u32), Errno> {
         let runs = read_runs(runs)?;
         let Which { context, place } = Which::of(pd);
-        self.of(pd, |at| {
+        self.make(pd, Wants::Region(length), |at| {
             at.context.pds.get(place).ok_or(Errno::INVALID)?;
             let mut region = MadeRegion::new(place, (iova, length, access));
             let key = add_runs(at, &mut region, &runs, lend)?;

@@ -6,6 +6,7 @@ use crate::context::{NicContext, Which};
 use crate::errno::{Errno, status};
 use crate::generated::{vfun_nic_gid, vfun_nic_info, vfun_nic_opened, vfun_nic_port};
 use crate::limits::READS;
+use crate::quota::{Quota, Wants};
 use crate::station::{NicEngine, Station};
 use crate::tables::{BELLS_AT, Tables};
 use crate::turns::{Turn, Turns};
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use vfun_queue::limits::DEPTH_MAX;
 use vfun_remoting_host::Events;
+use vfun_sdk::service::QueuesCounts;
 use vfun_verbs::flags::access;
 use vfun_verbs::limits::{INLINE_MAX, MESSAGE_MAX, QPS_OF_PROGRAM, SGES_MAX};
 use vfun_verbs_nic::{Address, ProgramId, limits};
@@ -51,9 +53,9 @@ impl Nic {
     ///
     /// # Errors
     /// The system has no bell for it.
-    pub fn new(client: &str) -> std::io::Result<Self> {
+    pub fn new(client: &str, quota: Quota) -> std::io::Result<Self> {
         Ok(Nic(Arc::new(NicShared {
-            tables: Turns::new(Tables::of(client)),
+            tables: Turns::new(Tables::of(client, quota)),
             asleep: AtomicBool::new(false),
             waker: Bell::new()?,
             stops: AtomicBool::new(false),
@@ -90,14 +92,25 @@ impl Nic {
         native: usize,
         change: impl FnOnce(&mut At<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
+        self.change(|tables| change(&mut tables.at(native)?))
+    }
+
+    /// The same where its VM's quota allows it.
+    pub(crate) fn make<T>(
+        &self,
+        native: usize,
+        wants: Wants,
+        change: impl FnOnce(&mut At<'_>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
         self.change(|tables| {
-            let context = tables.contexts.get_mut(Which::of(native).context);
-            let context = context.ok_or(Errno::INVALID)?;
-            let program = context.living.as_ref().ok_or(Errno::LOST)?.program;
-            let station = tables.stations.get_mut(context.station).ok_or(Errno::INVALID)?;
-            let (engine, numbers) = (&mut tables.engine, &mut tables.numbers);
-            change(&mut At { engine, context, station, program, numbers })
+            tables.may_have(native, wants)?;
+            change(&mut tables.at(native)?)
         })
+    }
+
+    /// What the program of a channel did and has; none before it made a context.
+    pub fn counts_of_channel(&self, key: u64) -> Option<QueuesCounts> {
+        self.turn().counts_of_channel(key)
     }
 
     /// A channel of queues came: its key for [`Nic::end_channel`].

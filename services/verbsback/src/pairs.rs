@@ -8,6 +8,7 @@ use crate::generated::{
 };
 use crate::nic::{At, Nic};
 use crate::queues::{QueuePart, work};
+use crate::quota::Wants;
 use vfun_verbs::{QpType, WorkShape};
 use vfun_verbs_nic::{CqId, QpId, QueuePair, SrqId};
 
@@ -40,7 +41,7 @@ impl Nic {
             let parts = self.take_pair(pd, shapes)?;
             let places = parts.places();
             let used = (pd, [send_cq, receive_cq], shared);
-            let made = self.of(pd, |at| {
+            let made = self.make(pd, Wants::QueuePair, |at| {
                 let (id, qpn, bell) =
                     make(at, (kind, init.all_signaled != 0), used, parts, shapes)?;
                 let (sends, receives) = places;

@@ -1,9 +1,9 @@
 //! The engine of the service process.
 
-use crate::{Driver, NIC, Nic};
+use crate::{Driver, NIC, Nic, Quota};
 use std::sync::Arc;
 use vfun_sdk::loader::{Instance, Library};
-use vfun_sdk::service::{Engine, QueuesChannel, QueuesHeld};
+use vfun_sdk::service::{Engine, QueuesChannel, QueuesCounts, QueuesHeld};
 use vfun_sdk::{Config, DriverError, OpenCalls};
 
 /// Longest call and answer of the control calls, bytes: a cell, as tools/apigen/apis/verbs says.
@@ -25,6 +25,10 @@ impl QueuesHeld for VerbsQueues {
     fn end(self: Box<Self>) {
         self.nic.end_channel(self.key);
     }
+
+    fn counts(&self) -> Option<QueuesCounts> {
+        self.nic.counts_of_channel(self.key)
+    }
 }
 
 impl VerbsService {
@@ -32,8 +36,8 @@ impl VerbsService {
     ///
     /// # Errors
     /// A sentence.
-    pub fn begin(client: &str) -> Result<Self, String> {
-        let begun = Nic::new(client).and_then(|nic| nic.start().map(|_| nic));
+    pub fn begin(client: &str, quota: Quota) -> Result<Self, String> {
+        let begun = Nic::new(client, quota).and_then(|nic| nic.start().map(|_| nic));
         let nic = begun.map_err(|e| format!("the NIC's thread cannot be started: {e}"))?;
         NIC.set(nic.clone()).map_err(|_| "this process has a NIC already".to_owned())?;
         let calls = Library::of_driver::<Driver>("verbs", (1, 0), (CELL_BYTES, CELL_BYTES));

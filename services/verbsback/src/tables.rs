@@ -4,15 +4,19 @@ use crate::address;
 use crate::arena::Arenas;
 use crate::channel::NicChannel;
 use crate::connections;
-use crate::context::{Living, NicContext};
+use crate::context::{Living, NicContext, Which};
 use crate::errno::Errno;
 use crate::events::{self, Rung};
+use crate::nic::At;
+use crate::quota::{self, Quota};
 use crate::station::{NicEngine, Station};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use vfun_remoting_host::Events;
+use vfun_sdk::service::QueuesCounts;
+use vfun_verbs::ProgramFacts;
 use vfun_verbs_nic::cm::Cm;
-use vfun_verbs_nic::{Engine, Ran, Slab, limits};
+use vfun_verbs_nic::{Engine, ProgramCounts, Ran, Slab, limits};
 use vfun_window::Bell;
 use vfun_wire::PAGE;
 
@@ -42,6 +46,8 @@ pub struct Tables {
     pub channels_changed: bool,
     /// Given to queues, one after the other.
     pub numbers: u32,
+    /// What a VM may have.
+    pub quota: Quota,
     /// The client that the NIC is for.
     pub client: String,
     rung: Rung,
@@ -58,8 +64,9 @@ fn random() -> impl FnMut() -> u64 + Send + 'static {
 
 impl Tables {
     /// Those of a client, with nothing in them.
-    pub fn of(client: &str) -> Self {
+    pub fn of(client: &str, quota: Quota) -> Self {
         Tables {
+            quota,
             client: client.to_owned(),
             engine: Engine::new(random()),
             contexts: Slab::new("programs", limits::PROGRAMS),
@@ -129,6 +136,36 @@ impl Tables {
         }
     }
 
+    /// What the program of a channel did and has.
+    pub fn counts_of_channel(&self, key: u64) -> Option<QueuesCounts> {
+        let its = |of: &&NicContext| of.channel == key && of.living.is_some();
+        let context = self.contexts.iter().map(|(_, of)| of).find(its)?;
+        let counts = self.engine.program_counts(context.living.as_ref()?.program)?;
+        let facts = ProgramFacts {
+            gid: context.address.gid,
+            lid: context.address.lid,
+            queue_pairs: context.qps.iter().count() as u32,
+            regions: context.regions.iter().filter(|(_, region)| region.key.is_some()).count()
+                as u32,
+            registered_bytes: quota::registered(context),
+            connections: context.cms.iter().count() as u32,
+            wrong_keys: counts.wrong_keys,
+            dropped: counts.dropped,
+        };
+        let ProgramCounts { done, failed, bytes, .. } = counts;
+        Some(QueuesCounts { done, failed, bytes, facts: facts.words() })
+    }
+
+    /// What a control call of a living context changes.
+    pub fn at(&mut self, native: usize) -> Result<At<'_>, Errno> {
+        let context = self.contexts.get_mut(Which::of(native).context);
+        let context = context.ok_or(Errno::INVALID)?;
+        let program = context.living.as_ref().ok_or(Errno::LOST)?.program;
+        let station = self.stations.get_mut(context.station).ok_or(Errno::INVALID)?;
+        let (engine, numbers) = (&mut self.engine, &mut self.numbers);
+        Ok(At { engine, context, station, program, numbers })
+    }
+
     /// What the programs ring, and whether some cannot.
     pub fn bells(&self) -> (Vec<Bell>, bool) {
         let bells = || self.channels.iter().map(|offered| offered.channel.rung().cloned());
@@ -149,6 +186,7 @@ impl Tables {
         let bells = BELLS_AT..PARTS_AT;
         let bells = channel.memory(bells.clone(), bells).map_err(|_| Errno::LIMIT)?;
         let address = address::of(&self.client, (channel.vm(), channel.address()), station);
+        self.may_come(address::home(address.gid))?;
         let program = self.engine.add_program(address, bells)?;
         let from = PARTS_AT as u64;
         let arenas = Arenas::new(from..program_bytes as u64, from..nic_bytes as u64);

@@ -13,6 +13,7 @@ const INVALID: i32 = 22;
 const BUSY: i32 = 16;
 const LOST: i32 = 5;
 const LIMIT: i32 = 12;
+const QUOTA: i32 = 122;
 const UNSUPPORTED: i32 = 95;
 
 #[test]
@@ -484,6 +485,61 @@ fn attributes_are_kept_and_alternate_paths_are_not_offered() {
     let mask = attribute::STATE | attribute::EN_SQD_ASYNC_NOTIFY;
     pair.a.modify(qp, mask, &sqd).unwrap();
     assert_eq!(pair.a.event(), (AsyncKind::Drained.to_wire(), 1, pair.qps[0].qpn));
+}
+
+#[test]
+fn a_vm_gets_no_more_than_its_clients_manifest_says() {
+    let quota = Quota { programs: 2, queue_pairs: 3, regions: 3, memory: 3 * PAGE as u64 };
+    let running = RunningNic::with(quota);
+    let one = (Some("one"), None);
+    let [mut a, mut b] = [(); 2].map(|()| Program::at(&running.nic, one));
+    let mut other = Program::at(&running.nic, (Some("two"), None));
+    let third = Sides::at(one, 99, true);
+    running.nic.add_channel(third.clone());
+    let (handle, token) = third.named();
+    assert_eq!(a.try_open(handle, token), Err(QUOTA), "a third program");
+
+    let cqs = [&mut a, &mut b, &mut other].map(|p| p.cq(16).name);
+    let pair = |p: &mut Program, cq| p.try_qp(QpType::Rc, [cq; 2], Name::NONE).map(|qp| qp.name);
+    let first = pair(&mut a, cqs[0]).unwrap();
+    assert!(pair(&mut a, cqs[0]).is_ok() && pair(&mut b, cqs[1]).is_ok());
+    assert_eq!(pair(&mut b, cqs[1]), Err(QUOTA), "those of both programs count");
+    assert!(pair(&mut other, cqs[2]).is_ok(), "another VM has its own");
+    a.of(calls::VFUN_NIC_QP_END, first).unwrap();
+    assert!(pair(&mut b, cqs[1]).is_ok(), "what ended counts no more");
+
+    let [two, one] = [a.region(0, 2, access::ALL), b.region(0, 1, access::ALL)];
+    let refused =
+        |p: &mut Program| p.region_of(0, PAGE as u64, access::ALL, &[(HANDLE, 0, 1)]).map(drop);
+    assert_eq!(refused(&mut b), Err(QUOTA), "bytes");
+    assert!(refused(&mut other).is_ok());
+    a.of(calls::VFUN_NIC_MR_END, two.0).unwrap();
+    b.region(0, 1, access::ALL);
+    assert!(one.1 != 0 && refused(&mut a).is_ok() && refused(&mut a) == Err(QUOTA));
+}
+
+#[test]
+fn what_a_program_did_and_has_is_told_of_its_channel() {
+    let running = RunningNic::new();
+    let mut pair = Pair::new(&running.nic);
+    let counts = |p: &Program| {
+        let counts = running.nic.counts_of_channel(p.key).unwrap();
+        (counts, ProgramFacts::of(&counts.facts).unwrap())
+    };
+    pair.write(1, 0, 64);
+    assert_eq!(pair.cqs[0].wait().status, Status::Success);
+    let (own, facts) = counts(&pair.a);
+    assert_eq!((own.done, own.failed, own.bytes), (1, 0, 64));
+    assert_eq!((facts.lid, facts.gid), (pair.a.lid, pair.a.gid()));
+    assert_eq!((facts.queue_pairs, facts.regions, facts.wrong_keys), (1, 1, 0));
+    assert_eq!(facts.registered_bytes, (LENT * PAGE) as u64);
+    assert_eq!(counts(&pair.b).0.done, 0, "who was written to did nothing");
+    let list = [sge(0, 8, pair.keys[0].1)];
+    let head = write(2, 0, pair.keys[1].1 ^ 0x100);
+    pair.a.post(&mut pair.qps[0], &head, SendBody::Gather(&list));
+    assert_eq!(pair.cqs[0].wait().status, Status::RemoteAccess);
+    let (own, facts) = counts(&pair.a);
+    assert_eq!((own.done, own.failed, facts.wrong_keys), (2, 1, 1));
 }
 
 #[test]

@@ -148,6 +148,8 @@ pub(super) mod tests {
             credential: true,
             tokens: false,
             tokens_valid: 0,
+            rdma: Default::default(),
+            addresses: Default::default(),
         }
     }
 

@@ -356,6 +356,7 @@ impl Daemon {
                     session_buffers: of_session.0,
                     session_buffer_bytes: of_session.1,
                     counters: self.counters_of(handle, g),
+                    rdma: self.rdma_of(g),
                 }
             })
             .collect()
@@ -501,6 +502,7 @@ fn function_row(f: &Function) -> FunctionRow {
         summary: f.summary.clone(),
         locations,
         driver: driver.map_or_else(String::new, vfun_kinds::shown),
+        kind: driver.map_or_else(String::new, |driver| vfun_kinds::of(driver).word.into()),
         codes: f.codes.iter().map(|(&code, m)| CodeRow { code, means: m.clone() }).collect(),
         deadline_ms: f.deadline_ms,
         max_args: f.max_args,

@@ -1,6 +1,7 @@
 //! Clients and their VMs come and go, and are shown.
 
 use super::answers::Noted;
+use super::rdma;
 use super::{Daemon, wiring};
 use crate::admin::{ClientRow, Reply, VmRow};
 use crate::core::Event;
@@ -64,6 +65,8 @@ impl Daemon {
             credential: c.credential_sha256.is_some(),
             tokens: self.rim.core.catalog().policy.client(&c.name).tokens,
             tokens_valid: self.tokens_valid(c.id),
+            rdma: rdma::view(&c.rdma),
+            addresses: c.addresses.clone(),
         };
         match row.vms.first() {
             Some(vm) => row.of_vm(vm),

@@ -50,6 +50,7 @@ mod modules;
 mod nics;
 mod policy;
 mod progress;
+mod rdma;
 mod records;
 mod setup;
 mod submissions;

@@ -157,7 +157,9 @@ constants! {
         SPUN_NS, ASLEEP_NS, TIMES,
     }
     "QUEUES_PROGRAM_" [queues::program_head] { SLEEPERS, TOKEN0, TOKEN1, FREE }
-    "QUEUES_HOST_" [queues::host_head] { SLEEPS, LIFE, RANG, FREE }
+    "QUEUES_HOST_" [queues::host_head] {
+        SLEEPS, LIFE, RANG, DONE, FAILED, BYTES, FACTS, FACTS_WORDS, FREE,
+    }
     "" [version] { VERSION, VERSION_MIN }
     "" [message] { LIST_ENTRIES, CODE_ENTRIES, BUFFER_CONTIGUOUS }
     "" [attach] { ATTACH_MAGIC }

@@ -18,7 +18,7 @@ use vfun_verbs::limits::ENTRY_BYTES;
 use vfun_verbs::*;
 use vfun_verbsback::generated::{calls, vfun_nic_place, write_vfun_nic_qp_attr};
 use vfun_verbsback::generated::{vfun_nic_path, vfun_nic_qp_attr};
-use vfun_verbsback::{Nic, NicChannel, Verbs};
+use vfun_verbsback::{Nic, NicChannel, Quota, Verbs};
 use vfun_window::{Access, Bell, Mapping, OutOfBounds, WindowMemory, WriteSpan, memfd};
 
 pub const PAGE: usize = 4096;
@@ -519,7 +519,12 @@ pub struct RunningNic {
 
 impl RunningNic {
     pub fn new() -> RunningNic {
-        let nic = Nic::new("tenant").expect("a bell");
+        RunningNic::with(Quota::default())
+    }
+
+    /// Where a VM may have no more than this.
+    pub fn with(quota: Quota) -> RunningNic {
+        let nic = Nic::new("tenant", quota).expect("a bell");
         let thread = Some(nic.start().expect("a thread"));
         RunningNic { nic, thread }
     }

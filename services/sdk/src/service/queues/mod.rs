@@ -29,6 +29,24 @@ pub trait QueuesHeld: Send {
     /// An engine that drops all of that before it is told so ends the channel by itself:
     /// its program sees a channel whose service is lost.
     fn end(self: Box<Self>);
+
+    /// What was done in the channel, for people. The service's main thread asks each second.
+    fn counts(&self) -> Option<QueuesCounts> {
+        None
+    }
+}
+
+/// What was done in a channel of queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueuesCounts {
+    /// Pieces of work that ended, with errors too.
+    pub done: u64,
+    /// Of these with an error.
+    pub failed: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// What the function says of the channel.
+    pub facts: [u64; host_head::FACTS_WORDS],
 }
 
 /// A channel of queues, the service's side. Threads may share it.

@@ -8,7 +8,7 @@ use crate::Config;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use vfun_supervise::Open;
-use vfun_window::{Access, Mapping};
+use vfun_window::{Access, Mapping, WriteSpan};
 use vfun_wire::channel::in_header;
 use vfun_wire::queues::{Queues, host_head};
 
@@ -84,15 +84,28 @@ impl RunningQueues {
         }
     }
 
+    fn host(&self) -> Option<WriteSpan> {
+        self.sides[1].upgrade().and_then(|host| host.write())
+    }
+
     fn count(&self, word: usize) {
-        if let Some(host) = self.sides[1].upgrade().and_then(|host| host.write()) {
+        if let Some(host) = self.host() {
             host.fetch_add(word, 1, Ordering::Relaxed);
         }
     }
 
-    /// Shows the app that the service lives.
+    /// Shows the app that the service lives, and people what was done.
     pub fn beat_life(&self) {
         self.count(host_head::LIFE);
+        let counts = self.held.as_ref().and_then(|held| held.counts());
+        if let (Some(counts), Some(host)) = (counts, self.host()) {
+            let own = [counts.done, counts.failed, counts.bytes];
+            let at = [host_head::DONE, host_head::FAILED, host_head::BYTES];
+            let facts = (host_head::FACTS..).zip(counts.facts);
+            at.into_iter().zip(own).chain(facts).for_each(|(word, value)| {
+                host.store(word, value, Ordering::Relaxed);
+            });
+        }
     }
 
     /// Shows the app that this service lives, which no manager would tell it.
