@@ -2,7 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
-use vfun_remoting_guest::Failure;
+use std::sync::Once;
+use vfun_remoting_guest::{Failure, say_once};
 
 /// A number of `errno.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,13 @@ impl From<Failure> for Errno {
 
 /// What a control call returned.
 pub fn checked(status: i32) -> Result<(), Errno> {
+    static SAID: Once = Once::new();
+    if status == libc::EDQUOT {
+        say_once(&SAID, || {
+            let sentence = "the host gives this VM no more RDMA programs, queue pairs or memory: ";
+            vec![format!("{sentence}[rdma] of its client's manifest bounds them")]
+        });
+    }
     if status == 0 { Ok(()) } else { Err(Errno(status)) }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use vfun_remoting::{Name, Reader, Refusal, numbers};
 use vfun_verbs::flags::{access, attribute};
 use vfun_verbs::*;
+use vfun_verbsback::Quota;
 use vfun_verbsback::generated::{calls, vfun_nic_path, vfun_nic_qp_attr};
 
 const INVALID: i32 = 22;

@@ -1,9 +1,11 @@
 //! Programs of Debian that know of nothing but libibverbs and librdmacm, on the host, by its NIC.
 
+use std::process::Stdio;
 use std::time::Duration;
+use vfun_tests_local::Stand;
 use vfun_tests_local::rdma::{
-    EVENTS, MANAGED, MEMORY, PairOfPrograms, VERBS, can_be_tried, command, compiled, offer, run,
-    run_well,
+    EVENTS, MANAGED, MEMORY, PairOfPrograms, VERBS, can_be_tried, command, compiled, free_port,
+    offer, run, run_well,
 };
 
 /// Runs each pair.
@@ -78,7 +80,7 @@ fn without_a_nic_a_program_is_told_why() {
     if !can_be_tried() {
         return;
     }
-    let stand = vfun_tests_local::Stand::start();
+    let stand = Stand::start();
     let out = command(&stand, "ibv_rc_pingpong", false).output().expect("it runs");
     let text = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(!out.status.success());
@@ -132,11 +134,51 @@ fn the_program_of_memory_cases_finds_lost_writes() {
     assert!(found, "no write was lost in 1500 careless registrations");
 }
 
-fn kill_nics(stand: &vfun_tests_local::Stand) {
+fn kill_nics(stand: &Stand) {
     use vfun_admin::{Ask, Reply};
     let Reply::Services { services } = stand.ask(&Ask::Services) else { panic!("services") };
     for nic in services.iter().filter(|service| service.function == "verbs") {
         let pid = rustix::process::Pid::from_raw(nic.pid as i32).expect("a process");
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("killed");
     }
+}
+
+#[test]
+fn what_a_program_has_is_shown_and_a_manifest_bounds_it() {
+    if !can_be_tried() {
+        return;
+    }
+    let stand = offer();
+    let manifest = "name = \"lab\"\nkind = \"host\"\nwindow = \"64 MiB\"\naddress = \"10.9.0.1\"\n[rdma]\nnetwork = \"10.9.0.0/24\"\nprograms = 1\nmemory = \"1 MiB\"\n";
+    match stand.add_client(manifest) {
+        Ok(vfun_admin::Reply::ClientAdded(_)) => {}
+        other => panic!("{other:?}"),
+    }
+    let of_lab = |words: &str| {
+        let mut command = command(&stand, words, true);
+        command.env("VFUN_CLIENT", "lab");
+        command
+    };
+    // It waits for its peer.
+    let words = format!("ibv_rc_pingpong -p {}", free_port());
+    let mut server = of_lab(&words).stdout(Stdio::null()).spawn().expect("it runs");
+    let has_pair = |s: &Stand| {
+        s.grants().iter().filter_map(|g| g.rdma.as_ref()).any(|nic| nic.queue_pairs == 1)
+    };
+    stand.until("its queue pair is shown", has_pair);
+    let all = stand.grants();
+    let nic = all.iter().find_map(|g| g.rdma.as_ref()).expect("it was there");
+    assert_eq!((nic.regions, nic.gid.to_string().as_str()), (1, "::ffff:10.9.0.1"));
+    assert!((4096..1 << 20).contains(&nic.registered_bytes), "{nic:?}");
+
+    let second = of_lab("ibv_devinfo").output().expect("it runs");
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(said.contains("[rdma] of its client's manifest bounds them"), "{said}");
+    server.kill().and_then(|()| server.wait()).expect("it ends");
+    stand.until("nothing is left of it", |s| s.grants().is_empty());
+
+    let large = format!("ibv_rc_pingpong -s 2097152 -p {}", free_port());
+    let large = of_lab(&large).output().expect("it runs");
+    let said = String::from_utf8_lossy(&large.stderr).into_owned();
+    assert!(!large.status.success() && said.contains("[rdma] of its client's manifest"), "{said}");
 }

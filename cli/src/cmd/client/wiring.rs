@@ -125,7 +125,7 @@ pub fn text(c: &ClientRow) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::cmd) mod tests {
     use super::*;
 
     pub fn row(transport: &str, path: &str, bytes: u64) -> ClientRow {
