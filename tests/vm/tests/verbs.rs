@@ -158,9 +158,11 @@ impl Lab {
         let tries = format!("for i in 1 2 3 4 5; do sleep $i; ({call}) && exit 0; done; exit 1");
         let out = from.run(&tries, LONG).unwrap_or_else(|e| panic!("{e}"));
         let end = "for i in $(seq 100); do [ -f /tmp/server.rc ] && break; usleep 50000; done; cat /tmp/server.*";
+        // One whose client gave up would wait for ever.
+        let stays = pair.serves_on || out.status != 0;
         let stop =
             format!("kill -9 $(pidof {}); ", pair.server.split(' ').next().expect("a program"));
-        let served = ok(at, &format!("{}{end}", if pair.serves_on { &stop } else { "" }));
+        let served = ok(at, &format!("{}{end}", if stays { &stop } else { "" }));
         let ended_well = pair.serves_on || served.trim_end().ends_with('0');
         match out.status == 0 && ended_well {
             true => Ok(()),
