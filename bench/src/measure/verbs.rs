@@ -12,7 +12,7 @@ use crate::{BenchError, Result};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use vfun_window::{cycles, pause};
-use vfunverbs::loopback::Loopback;
+use vfunverbs::loopback::{Loopback, Pages};
 
 /// Most samples of a slice.
 const SAMPLES: u32 = 20_000;
@@ -29,6 +29,11 @@ const LONG_IN_FLIGHT: usize = 2;
 /// Queue pairs that work, and all that there are; two make a pair.
 const BUSY: usize = 8;
 const MANY: usize = 500;
+/// Bytes that are registered the first time, and again. What was registered once stays in the window until the
+/// process ends, so that there are few samples of the first.
+const REGISTERED: usize = 1 << 20;
+const FIRST_TIMES: u32 = 3;
+const AGAIN: [usize; 2] = [4 << 10, 16 << 20];
 
 /// What the process is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -66,6 +71,10 @@ pub fn work(job: &VerbsJob) -> Result<Vec<VerbsRow>> {
     }
     rows.push(at.event()?);
     rows.push(at.many()?);
+    rows.push(at.register()?);
+    for bytes in AGAIN {
+        rows.push(at.register_again(bytes)?);
+    }
     Ok(rows)
 }
 
@@ -100,6 +109,16 @@ fn flow(
         under_way -= program.poll().map_err(failed)?;
     }
     counted.map(|(done, took)| took as f64 * clock.ns_per_cycle() / done as f64)
+}
+
+/// Cycles of registering; the region has ended again.
+fn timed(program: &Loopback, pages: &Pages) -> Result<u64> {
+    let from = cycles();
+    program.register(pages, || cycles().wrapping_sub(from)).map_err(failed)
+}
+
+fn first_time(program: &Loopback) -> Result<u64> {
+    timed(program, &program.pages(REGISTERED).map_err(failed)?)
 }
 
 impl VerbsRun<'_> {
@@ -201,6 +220,41 @@ impl VerbsRun<'_> {
             flow(&clock, &mut self.program, (BUSY, SHORT, IN_FLIGHT)).map(Some)
         })?;
         Ok(VerbsRow::times(VerbsFigure::Many, SHORT.into(), &turns))
+    }
+
+    /// Memory that was never registered, beside copies of as many bytes.
+    fn register(&mut self) -> Result<VerbsRow> {
+        let clock = self.clock;
+        let turns = turns(self.job.turns, 3, &Watch::new(&self.cpus(), []), |variant, _| {
+            let program = &mut self.program;
+            let samples = match variant {
+                0 => (0..FIRST_TIMES).map(|_| first_time(program)).collect::<Result<_>>()?,
+                1 => return Self::settle(),
+                _ => chain(&clock, SAMPLES, SLICE, || {
+                    program.copy(REGISTERED);
+                    Ok(())
+                })?,
+            };
+            Ok(Some(percentiles(&clock, samples)))
+        })?;
+        Ok(VerbsRow::trips(VerbsFigure::Register, REGISTERED as u64, &turns))
+    }
+
+    /// Memory that is in the window already, beside a small control call.
+    fn register_again(&mut self, bytes: usize) -> Result<VerbsRow> {
+        let clock = self.clock;
+        let pages = self.program.pages(bytes).map_err(failed)?;
+        self.program.register(&pages, || ()).map_err(failed)?;
+        let turns = turns(self.job.turns, 3, &Watch::new(&self.cpus(), []), |variant, _| {
+            let program = &self.program;
+            let samples = match variant {
+                0 => (0..SAMPLES / 100).map(|_| timed(program, &pages)).collect::<Result<_>>()?,
+                1 => return Self::settle(),
+                _ => chain(&clock, SAMPLES, SLICE, || program.ask().map_err(failed))?,
+            };
+            Ok(Some(percentiles(&clock, samples)))
+        })?;
+        Ok(VerbsRow::trips(VerbsFigure::RegisterAgain, bytes as u64, &turns))
     }
 
     fn cpus(&self) -> Vec<usize> {

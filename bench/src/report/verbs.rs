@@ -27,6 +27,10 @@ pub enum VerbsFigure {
     Event,
     /// 16 queue pairs at work among 1000, beside 16 alone.
     Many,
+    /// Registering memory that was never registered, beside memcpy of it.
+    Register,
+    /// Registering memory that is in the window already, beside a small control call.
+    RegisterAgain,
 }
 
 /// One figure; medians of undisturbed slices. What does not apply is null.
@@ -75,7 +79,10 @@ impl VerbsRow {
             floor_p99_ns: None,
             bytes_per_s: None,
             floor_bytes_per_s: None,
-            spinning: if figure == VerbsFigure::Event { 0 } else { SPINNING },
+            spinning: match figure {
+                VerbsFigure::Event | VerbsFigure::Register | VerbsFigure::RegisterAgain => 0,
+                _ => SPINNING,
+            },
             ratio: ratio.ratio,
             ratio_low: ratio.low,
             ratio_high: ratio.high,

@@ -23,15 +23,14 @@ const DEPTH: u32 = 128;
 const COMPLETIONS: c_int = 4096;
 const RIGHTS: u32 = access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_READ;
 
-/// Memory of the program's own.
-struct Region {
+/// Memory of the program's own, with all its pages.
+pub struct Pages {
     at: *mut u8,
     bytes: usize,
-    mr: *mut ibv_mr,
 }
 
-impl Region {
-    fn new(pd: *mut ibv_pd, bytes: usize) -> Result<Self, Errno> {
+impl Pages {
+    fn new(bytes: usize) -> Result<Self, Errno> {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: new memory, wherever there is room.
@@ -41,20 +40,41 @@ impl Region {
         }
         // SAFETY: it was just mapped.
         unsafe { at.cast::<u8>().write_bytes(1, bytes) };
-        // SAFETY: the domain lives; the memory is this region's.
-        let mr = unsafe { ibv_reg_mr(pd, at, bytes, RIGHTS as c_int) };
-        if mr.is_null() { Err(errno::last()) } else { Ok(Region { at: at.cast(), bytes, mr }) }
+        Ok(Pages { at: at.cast(), bytes })
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: it is its own, and no region any more.
+        unsafe { libc::munmap(self.at.cast(), self.bytes) };
+    }
+}
+
+/// A region of all of a program's pages.
+struct Region {
+    mr: *mut ibv_mr,
+    pages: Pages,
+}
+
+impl Region {
+    fn new(pd: *mut ibv_pd, bytes: usize) -> Result<Self, Errno> {
+        let pages = Pages::new(bytes)?;
+        Ok(Region { mr: register(pd, &pages)?, pages })
     }
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: both are this region's, and nothing is under way.
-        unsafe {
-            ibv_dereg_mr(self.mr);
-            libc::munmap(self.at.cast(), self.bytes);
-        }
+        // SAFETY: it is its own, and nothing is under way.
+        unsafe { ibv_dereg_mr(self.mr) };
     }
+}
+
+fn register(pd: *mut ibv_pd, pages: &Pages) -> Result<*mut ibv_mr, Errno> {
+    // SAFETY: the domain lives; the memory is there.
+    let mr = unsafe { ibv_reg_mr(pd, pages.at.cast(), pages.bytes, RIGHTS as c_int) };
+    made(mr)
 }
 
 /// A program with pairs of queue pairs, and two regions of memory.
@@ -176,10 +196,10 @@ impl Loopback {
     #[inline]
     pub fn write(&mut self, pair: usize, bytes: u32) -> Result<(), String> {
         let (from, to) = (&self.regions[0], &self.regions[1]);
-        let length = bytes.min(from.bytes as u32);
+        let length = bytes.min(from.pages.bytes as u32);
         // SAFETY: the regions live.
         let (lkey, rkey) = unsafe { ((*from.mr).lkey, (*to.mr).rkey) };
-        let mut sge = ibv_sge { addr: from.at.addr() as u64, length, lkey };
+        let mut sge = ibv_sge { addr: from.pages.at.addr() as u64, length, lkey };
         let mut wr = ibv_send_wr {
             wr_id: pair as u64,
             next: std::ptr::null_mut(),
@@ -189,7 +209,7 @@ impl Loopback {
             opcode: 0,
             send_flags: send::SIGNALED.into(),
             imm_data: 0,
-            wr: [to.at.addr() as u64, rkey.into(), 0, 0],
+            wr: [to.pages.at.addr() as u64, rkey.into(), 0, 0],
             remote_srqn: 0,
             bind_or_tso: [0; 6],
         };
@@ -245,9 +265,41 @@ impl Loopback {
         self.complete()
     }
 
+    /// New memory of the program, which no NIC has seen.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn pages(&self, bytes: usize) -> Result<Pages, String> {
+        Pages::new(bytes).map_err(words)
+    }
+
+    /// Registers memory, and ends the region after the caller has looked at the clock.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn register<T>(&self, pages: &Pages, look: impl FnOnce() -> T) -> Result<T, String> {
+        let mr = register(self.pd, pages).map_err(words)?;
+        let looked = look();
+        // SAFETY: it was just made.
+        match unsafe { ibv_dereg_mr(mr) } {
+            0 => Ok(looked),
+            number => Err(words(Errno(number))),
+        }
+    }
+
+    /// Asks the NIC for something small: how long a control call takes.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn ask(&self) -> Result<(), String> {
+        let mut port = MaybeUninit::<ibv_port_attr>::zeroed();
+        // SAFETY: the context is open; the place is ours.
+        checked(unsafe { ibv_query_port(self.context, 1, port.as_mut_ptr()) }).map_err(words)
+    }
+
     /// Copies the same bytes without the NIC.
     pub fn copy(&mut self, bytes: usize) {
-        let (from, to) = (&self.regions[0], &self.regions[1]);
+        let (from, to) = (&self.regions[0].pages, &self.regions[1].pages);
         let bytes = bytes.min(from.bytes).min(to.bytes);
         // SAFETY: both regions have so many bytes, and nothing is under way.
         unsafe { std::ptr::copy_nonoverlapping(from.at, to.at, bytes) };

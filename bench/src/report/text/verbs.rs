@@ -15,13 +15,16 @@ fn name(row: &VerbsRow) -> String {
         VerbsFigure::Bandwidth => format!("writes of {} KiB", row.bytes >> 10),
         VerbsFigure::Event => "asleep until it completes".into(),
         VerbsFigure::Many => "16 of 1000 queue pairs".into(),
+        VerbsFigure::Register => format!("register {} KiB", row.bytes >> 10),
+        VerbsFigure::RegisterAgain => format!("register {} KiB again", row.bytes >> 10),
     }
 }
 
 fn floor(row: &VerbsRow) -> &'static str {
     match row.figure {
         VerbsFigure::Write | VerbsFigure::InFlight => "a line there and back",
-        VerbsFigure::Bandwidth => "memcpy",
+        VerbsFigure::Bandwidth | VerbsFigure::Register => "memcpy",
+        VerbsFigure::RegisterAgain => "a control call",
         VerbsFigure::Event => "bare doorbells",
         VerbsFigure::Many => "16 alone",
     }
