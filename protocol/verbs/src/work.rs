@@ -149,6 +149,12 @@ impl<M: Memory> WorkProducer<M> {
             _ => Ok(position),
         }
     }
+
+    /// Asks for the place of the next entry, after the NIC was told of this one.
+    #[inline(always)]
+    pub fn prefetch_next(&self) {
+        self.queue.prefetch_next();
+    }
 }
 
 /// What a look at a queue of work found.
@@ -229,6 +235,12 @@ impl<M: Memory> WorkConsumer<M> {
         };
         self.queue.count();
         Ok(taken)
+    }
+
+    /// Asks for the entry behind the next one, after one was taken.
+    #[inline(always)]
+    pub fn prefetch_behind(&self) {
+        self.queue.prefetch_behind(1);
     }
 
     /// R-VRB-3: the bytes beside an entry are copied before the entry is counted.

@@ -20,9 +20,25 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         if !matches!(cq.queue.produce(&[done.entry()]), Ok(1)) {
             return self.overrun(at);
         }
-        if cq.has_channel && cq.events.completed(&cq.queue, solicited) {
-            let (program, cq) = (ProgramId(cq.program), CqId(at));
-            self.events.push(Event::Completed { program, cq });
+        if cq.has_channel {
+            cq.solicited |= solicited;
+            if !cq.is_new {
+                cq.is_new = true;
+                self.new.push(at);
+            }
+        }
+    }
+
+    /// Tells who asked for an event of the completions of a turn: one fence for all of them.
+    #[inline]
+    pub(crate) fn tell_completed(&mut self) {
+        while let Some(at) = self.new.pop() {
+            let Some(cq) = self.cqs.get_mut(at) else { continue };
+            cq.is_new = false;
+            if cq.events.completed(&cq.queue, core::mem::take(&mut cq.solicited)) {
+                let (program, cq) = (ProgramId(cq.program), CqId(at));
+                self.events.push(Event::Completed { program, cq });
+            }
         }
     }
 

@@ -129,7 +129,8 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         let queue = Producer::new(what.memory, what.depth).map_err(|_| NO_SHAPE)?;
         let events = Answerer::default();
         let (has_channel, program) = (what.has_channel, program.0);
-        let cq = Cq { program, queue, events, has_channel, users: 0, failed: false };
+        let (is_new, solicited, users, failed) = (false, false, 0, false);
+        let cq = Cq { program, queue, events, has_channel, is_new, solicited, users, failed };
         self.cqs.insert(cq).map(CqId)
     }
 

@@ -52,6 +52,8 @@ pub struct Engine<M, P> {
     pub(crate) first_end: Option<u64>,
     /// Empty between two uses: its memory is used again.
     pub(crate) rung: Vec<u32>,
+    /// Completion queues with completions of this turn. Empty between two turns.
+    pub(crate) new: Vec<u32>,
 }
 
 impl<M: Memory, P: Payload> Engine<M, P> {
@@ -78,6 +80,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             now: 0,
             first_end: None,
             rung: Vec::new(),
+            new: Vec::new(),
         }
     }
 

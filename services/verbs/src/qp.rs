@@ -13,6 +13,9 @@ pub(crate) struct Cq<M> {
     pub events: Answerer,
     /// Whether anybody can be told of events.
     pub has_channel: bool,
+    /// It has completions of this turn, one of which may be solicited.
+    pub is_new: bool,
+    pub solicited: bool,
     /// Queue pairs that use it, each once for sends and once for receives.
     pub users: u32,
     /// It was full, or its program broke its rules: it takes no more.
