@@ -8,13 +8,14 @@ use crate::context::Context;
 use crate::domains::{gone, handle};
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno, checked, number, pointer};
 use crate::generated::{vfun_nic_cq, vfun_nic_cq_end, vfun_nic_cq_make};
+use crate::limits::POLLED_AT_ONCE;
 use crate::pairs::Pairs;
 use crate::poll;
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use vfun_queue::Consumer;
 use vfun_queue::limits::DEPTH_MIN;
+use vfun_queue::{Consumer, Entry};
 use vfun_verbs::completions::Asker;
 use vfun_verbs::limits::ENTRY_BYTES;
 use vfun_window::WindowMemory;
@@ -31,6 +32,8 @@ pub struct CqState {
     pub asked: bool,
     /// What is left to be said of a NIC that is gone, once it was looked for.
     pub flushed: Option<Vec<crate::abi::ibv_wc>>,
+    /// Where a poll copies entries to: to clear as much for each poll takes longer than a poll.
+    pub entries: [Entry<ENTRY_BYTES>; POLLED_AT_ONCE],
     /// What `ibv_start_poll` and `ibv_next_poll` look at.
     pub current: crate::abi::ibv_wc,
 }
@@ -117,6 +120,7 @@ fn make(
             empty: 0,
             asked: false,
             flushed: None,
+            entries: [Entry::default(); POLLED_AT_ONCE],
             current: crate::abi::ibv_wc::default(),
         }),
         unacknowledged: Unacknowledged::default(),

@@ -7,7 +7,6 @@ use crate::errno::EIO;
 use crate::limits::{POLLED_AT_ONCE, POLLS_A_CHECK};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
-use vfun_queue::Entry;
 use vfun_verbs::Completion;
 
 /// `ENOENT`: `ibv_start_poll` found nothing.
@@ -35,11 +34,10 @@ fn of_completion(done: &Completion) -> ibv_wc {
 #[inline]
 fn take(cq: &Cq, state: &mut CqState, to: &mut [MaybeUninit<ibv_wc>]) -> Result<usize, ()> {
     let mut count = 0;
-    let mut entries = [Entry::default(); POLLED_AT_ONCE];
     while count < to.len() {
         let wanted = (to.len() - count).min(POLLED_AT_ONCE);
-        let got = state.consumer.consume(&mut entries[..wanted]).map_err(drop)?;
-        for entry in &entries[..got] {
+        let got = state.consumer.consume(&mut state.entries[..wanted]).map_err(drop)?;
+        for entry in &state.entries[..got] {
             let done = Completion::of(entry).ok_or(())?;
             // One of a queue pair that is gone, or was reset since, is nobody's.
             let counts = state.pairs.find(done.qpn).is_some_and(|qp| qp.completed(&done));

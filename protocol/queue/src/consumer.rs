@@ -94,12 +94,6 @@ impl<M: Memory, const N: usize> Consumer<M, N> {
         }
     }
 
-    /// Asks for the entry that comes so many behind the next one, for a consumer that takes one after the other.
-    #[inline(always)]
-    pub fn prefetch_behind(&self, behind: u64) {
-        self.header.mem.prefetch(self.places.word(self.consumed.wrapping_add(behind)));
-    }
-
     /// Counts the entry that [`Consumer::copy_next`] copied.
     #[inline]
     pub fn count(&mut self) {

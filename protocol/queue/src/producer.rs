@@ -107,13 +107,6 @@ impl<M: Memory, const N: usize> Producer<M, N> {
         Ok(entries.len())
     }
 
-    /// Asks for the place of the next entry, so that it is this processor's when the entry comes: a fence
-    /// behind the entry does not wait for it then.
-    #[inline(always)]
-    pub fn prefetch_next(&self) {
-        self.header.mem.prefetch_own(self.places.word(self.produced));
-    }
-
     /// Entries that fit. The consumer's count is only loaded where fewer than
     /// `wanted` are known to fit.
     ///

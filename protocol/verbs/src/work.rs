@@ -135,25 +135,24 @@ impl<M: Memory> WorkProducer<M> {
             return Err(PostError::Full);
         }
         let mut entry = Entry::default();
-        let mut beside = [0; EXTENSION_MAX];
-        let beside = &mut beside[..self.shape.extension];
-        let used = write(entry.payload_mut(), beside).map_err(PostError::Bad)?;
         let position = self.queue.produced();
-        // R-VRB-3: what stands beside the entry is there before the entry is.
-        if used > 0 {
-            let used = used.next_multiple_of(WORD);
-            self.queue.memory().write(self.shape.beside(position), &beside[..used]);
+        match self.shape.extension {
+            0 => _ = write(entry.payload_mut(), &mut []).map_err(PostError::Bad)?,
+            bytes => {
+                let mut beside = [0; EXTENSION_MAX];
+                let beside = &mut beside[..bytes];
+                let used = write(entry.payload_mut(), beside).map_err(PostError::Bad)?;
+                // R-VRB-3: what stands beside the entry is there before the entry is.
+                if used > 0 {
+                    let used = used.next_multiple_of(WORD);
+                    self.queue.memory().write(self.shape.beside(position), &beside[..used]);
+                }
+            }
         }
         match self.queue.produce(&[entry]).map_err(PostError::Broken)? {
             0 => Err(PostError::Full),
             _ => Ok(position),
         }
-    }
-
-    /// Asks for the place of the next entry, after the NIC was told of this one.
-    #[inline(always)]
-    pub fn prefetch_next(&self) {
-        self.queue.prefetch_next();
     }
 }
 
@@ -235,12 +234,6 @@ impl<M: Memory> WorkConsumer<M> {
         };
         self.queue.count();
         Ok(taken)
-    }
-
-    /// Asks for the entry behind the next one, after one was taken.
-    #[inline(always)]
-    pub fn prefetch_behind(&self) {
-        self.queue.prefetch_behind(1);
     }
 
     /// R-VRB-3: the bytes beside an entry are copied before the entry is counted.

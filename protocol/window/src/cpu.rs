@@ -63,15 +63,3 @@ pub fn prefetch<T>(p: *const T) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = p;
 }
-
-/// Asks for the line at `p`, to write to it, without waiting. Harmless for any address.
-#[inline]
-pub fn prefetch_to_write<T>(p: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch never faults, whatever the address.
-    unsafe {
-        core::arch::x86_64::_mm_prefetch(p.cast(), core::arch::x86_64::_MM_HINT_ET0)
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = p;
-}

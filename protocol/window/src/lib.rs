@@ -31,7 +31,7 @@ pub mod sync;
 
 pub use baton::{Baton, BatonEvent, BatonWaiter, baton};
 pub use bell::{Bell, BellWaiter};
-pub use cpu::{cycles, pause, prefetch, prefetch_to_write};
+pub use cpu::{cycles, pause, prefetch};
 pub use guard::GUARDED_MAX;
 pub use mapping::{Access, MapError, Mapping};
 pub use memfd::memfd;

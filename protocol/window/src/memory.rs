@@ -25,8 +25,6 @@ pub trait Memory {
     fn sub_own(&self, index: usize, value: u64, order: Ordering) -> u64;
     /// Asks for a line that the peer writes, without waiting.
     fn prefetch(&self, _index: usize) {}
-    /// Asks for a line of one's own that is about to be written, without waiting.
-    fn prefetch_own(&self, _index: usize) {}
 
     /// Copies whole words that the peer writes into private memory, each once
     /// and in any order. What the peer writes meanwhile is seen or not.
@@ -151,10 +149,6 @@ impl Memory for WindowMemory {
     #[inline]
     fn prefetch(&self, index: usize) {
         self.theirs.prefetch(index);
-    }
-    #[inline]
-    fn prefetch_own(&self, index: usize) {
-        self.mine.prefetch_to_write(index);
     }
     #[inline(always)]
     fn read(&self, index: usize, to: &mut [u8]) {

@@ -258,14 +258,6 @@ impl Deref for WriteSpan {
 }
 
 impl WriteSpan {
-    /// Asks for the line that holds word `index`, to write to it, without waiting.
-    #[inline]
-    pub fn prefetch_to_write(&self, index: usize) {
-        if index.saturating_mul(8) < self.len {
-            crate::cpu::prefetch_to_write(self.ptr.wrapping_add(index * 8));
-        }
-    }
-
     pub(crate) fn whole(map: Arc<Mapping>) -> Self {
         WriteSpan(ReadSpan::whole(map))
     }

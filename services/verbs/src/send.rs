@@ -92,7 +92,6 @@ impl<M: Memory, P: Payload> Engine<M, P> {
                 return false;
             }
         };
-        qp.sends.prefetch_behind();
         (current.is, current.begun) = (true, false);
         (current.total, current.done) = (current.entry.bytes(), 0);
         true

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::PAGE;
-use super::maps::{Mapping, mapping_at};
+use super::maps::{Mapping, Maps};
 use super::moving::{Mover, Pages};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use vfun_remoting_guest::{Lent, Link};
 pub struct ByHand(pub &'static Link);
 
 /// Where a buffer begins in the file that is mapped.
-fn file_offset(buffer: &Lent) -> Option<(Mapping, u64)> {
+fn file_offset(maps: &mut Maps, buffer: &Lent) -> Option<(Mapping, u64)> {
     let start = buffer.start().expose_provenance();
-    let mapping = mapping_at(start)?;
+    let mapping = maps.at(start)?;
     let offset = mapping.offset + (start - mapping.from) as u64;
     Some((mapping, offset))
 }
@@ -46,7 +46,8 @@ impl Mover for ByHand {
         held: &HashMap<u64, Arc<Lent>>,
         Pages { addr, bytes, written }: Pages,
     ) -> Result<MemoryPlace, Unmovable> {
-        let mapping = mapping_at(addr).ok_or(Unmovable::NotThere)?;
+        let mut maps = Maps::open().ok_or(Unmovable::NotThere)?;
+        let mapping = maps.at(addr).ok_or(Unmovable::NotThere)?;
         let bytes = bytes.min(mapping.to - addr);
         if written && !mapping.is_writable {
             return Err(Unmovable::ReadOnly);
@@ -54,7 +55,7 @@ impl Mover for ByHand {
         if mapping.is_shared {
             let at = mapping.offset + (addr - mapping.from) as u64;
             for (handle, buffer) in held {
-                let Some((of, begin)) = file_offset(buffer) else { continue };
+                let Some((of, begin)) = file_offset(&mut maps, buffer) else { continue };
                 let inside = at.checked_sub(begin).filter(|off| *off < buffer.len() as u64);
                 if let Some(offset) = inside.filter(|_| of.file == mapping.file) {
                     let bytes = bytes.min(buffer.len() - offset as usize);
@@ -80,7 +81,7 @@ impl Mover for ByHand {
     ) -> Result<MemoryPlace, Unmovable> {
         let here = 0u8;
         let sp = (&raw const here).addr();
-        let mapping = mapping_at(addr).ok_or(Unmovable::NotThere)?;
+        let mapping = Maps::open().and_then(|mut maps| maps.at(addr)).ok_or(Unmovable::NotThere)?;
         // The stack that this runs on cannot be taken away from under it.
         if (mapping.from..mapping.to).contains(&sp) {
             return Err(Unmovable::Special);
@@ -88,6 +89,9 @@ impl Mover for ByHand {
         let bytes = bytes.min(mapping.to - addr);
         let from = std::ptr::with_exposed_provenance_mut::<u8>(addr);
         let to = buffer.start().wrapping_add(offset);
+        // All pages at once, where the kernel can (Linux 5.14): a fault for each costs more than the copy.
+        // SAFETY: this library's memory, of so many bytes; it changes nothing of what is in it.
+        unsafe { libc::madvise(to.cast(), bytes, libc::MADV_POPULATE_WRITE) };
         // SAFETY: the program's memory, which is readable, and this library's, of so many bytes.
         unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
