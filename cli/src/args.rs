@@ -114,6 +114,9 @@ pub enum Command {
     /// NICs for RDMA, and programs that use them: list, explain.
     #[command(subcommand)]
     Rdma(cmd::rdma::Sub),
+    /// Programs for RDMA: check which of their functions work.
+    #[command(subcommand)]
+    Verbs(cmd::verbs::Sub),
     /// Declare clients: add, remove, list, show.
     #[command(subcommand, alias = "clients")]
     Client(cmd::client::Sub),

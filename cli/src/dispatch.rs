@@ -27,6 +27,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Leases(sub) => leases::run(admin, output, sub),
         Command::Nics(sub) => nics::run(host, output, sub),
         Command::Rdma(sub) => rdma::run(admin, output, sub),
+        Command::Verbs(sub) => return verbs::run(output, sub),
         Command::Client(sub) => client::run(admin, output, sub),
         Command::Window(sub) => window::run(admin, output, sub),
         Command::Policy(sub) => policy::run(admin, output, sub),

@@ -28,4 +28,5 @@ pub mod submit;
 pub mod switch;
 pub mod token;
 pub mod top;
+pub mod verbs;
 pub mod window;

@@ -260,7 +260,7 @@ mod tests {
         let all = [grant("one", "::ffff:10.0.0.1")];
         let table = render(&all);
         let line = table.lines().nth(1).unwrap();
-        for cell in ["vm1/one", "ib_write_bw", "::ffff:10.0.0.1", "1.0 MiB", "500"] {
+        for cell in ["vm1/one", "ib_write_bw", "::ffff:10.0.0.1", "1 MiB", "500"] {
             assert!(line.contains(cell), "{cell}: {table}");
         }
         assert_eq!(render(&[]), "no program uses RDMA\n");
@@ -282,7 +282,7 @@ mod tests {
         client.addresses.insert("one".into(), "10.0.0.1".parse().unwrap());
         let grants = [grant("one", "::ffff:10.0.0.1"), grant("one", "::ffff:10.0.0.1")];
         let said = text(&explained(&client, &[verbs()], &grants));
-        assert!(said.contains("6 of 100") && said.contains("2.0 MiB"), "{said}");
+        assert!(said.contains("6 of 100") && said.contains("2 MiB"), "{said}");
         assert!(said.contains("! two has no address"), "{said}");
         let said = text(&explained(&client, &[], &[]));
         assert!(said.contains("! no function is a NIC"), "{said}");

@@ -168,7 +168,7 @@ fn open_nic(queues: &Queues) -> Result<(vfun_nic_opened, *mut vfun_nic_context),
 }
 
 /// The functions that inline functions of the header call.
-fn table(async_fd: c_int) -> verbs_context {
+pub fn table(async_fd: c_int) -> verbs_context {
     // SAFETY: zeros are null pointers and numbers.
     let mut table: verbs_context = unsafe { MaybeUninit::zeroed().assume_init() };
     table.query_port = Some(query::query_port);

@@ -17,6 +17,8 @@ mod answers;
 mod asynchronous;
 mod channel;
 mod context;
+#[doc(hidden)]
+pub mod coverage;
 mod cq;
 mod device;
 mod domains;

@@ -47,7 +47,11 @@ macro_rules! refused {
             say(stringify!($name), $why);
             Refusal::refusal()
         }
-    )*)*};
+    )*)*
+
+        /// What is refused here, and why.
+        pub const REFUSED: &[(&str, &str)] = &[$($((stringify!($name), $why),)*)*];
+    };
 }
 
 refused! {

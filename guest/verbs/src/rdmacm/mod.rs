@@ -15,3 +15,5 @@ mod id;
 mod info;
 mod pair;
 mod refused;
+
+pub use refused::REFUSED;

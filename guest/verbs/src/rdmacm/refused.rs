@@ -19,7 +19,11 @@ macro_rules! refused {
         pub extern "C" fn $name($(_: $type),*) -> c_int {
             refuse(stringify!($name), $why)
         }
-    )*)*};
+    )*)*
+
+        /// What is refused here, and why.
+        pub const REFUSED: &[(&str, &str)] = &[$($((stringify!($name), $why),)*)*];
+    };
 }
 
 refused! {
