@@ -139,6 +139,8 @@ STAGES = [
           needs=("guest-kernel",)),
     Stage("rdma", "all programs of Debian for RDMA, in two guests", "tests/rdma.sh", VM, full=True,
           needs=("guest-kernel",)),
+    Stage("rdma-conform", "answers of the NIC for RDMA, compared with Soft-RoCE", "tests/rdma-conform.sh", VM, full=True,
+          needs=("igb",)),
     Stage("release", "real guests, the build that ships", "tests/release.sh", VM, full=True, needs=("guest-kernel",)),
     Stage("newcomer", "a new API, as the documentation tells to add one", "tests/newcomer.py", LOCAL, full=True),
     Stage("soak", "soak", "MINUTES=${MINUTES:-10} tests/soak.sh", VM, full=True, needs=("guest-kernel",)),

@@ -214,3 +214,6 @@ pub fn compiled(source: &str, dir: &Path) -> PathBuf {
 pub const MEMORY: &str = "tests/local/tests/rdma/memory.c";
 /// The source of the program whose threads take events of what other threads destroy.
 pub const EVENTS: &str = "tests/local/tests/rdma/events.c";
+/// The source of the program that asks a device for all kinds of answers, and what ours answers.
+pub const CONFORMANCE: &str = "tests/local/tests/rdma/conformance.c";
+pub const ANSWERS: &str = "tests/local/tests/rdma/conformance.txt";

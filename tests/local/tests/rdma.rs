@@ -2,11 +2,11 @@
 
 use std::process::Stdio;
 use std::time::Duration;
-use vfun_tests_local::Stand;
 use vfun_tests_local::rdma::{
-    EVENTS, MANAGED, MEMORY, PairOfPrograms, VERBS, can_be_tried, command, compiled, free_port,
-    offer, run, run_well,
+    ANSWERS, CONFORMANCE, EVENTS, MANAGED, MEMORY, PairOfPrograms, VERBS, can_be_tried, command,
+    compiled, free_port, offer, run, run_well,
 };
+use vfun_tests_local::{Stand, repo};
 
 /// Runs each pair.
 fn all(pairs: &[PairOfPrograms]) {
@@ -73,6 +73,28 @@ fn what_is_destroyed_waits_until_its_events_were_acknowledged() {
     let out = command(&stand, &program, false).output().expect("it runs");
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(out.status.success() && text.matches(": ok").count() == 3, "{text}");
+}
+
+/// The file is what was compared with Soft-RoCE (tests/rdma-conform.sh).
+#[test]
+fn each_request_is_answered_as_it_always_was() {
+    if !can_be_tried() {
+        return;
+    }
+    let stand = offer();
+    let dir = tempfile::tempdir().expect("a folder");
+    let program = format!("timeout 120 {}", compiled(CONFORMANCE, dir.path()).display());
+    let out = command(&stand, &program, true).output().expect("it runs");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let file = repo().join(ANSWERS);
+    if std::env::var_os("VFUN_GOLDEN").is_some() {
+        std::fs::write(&file, &text).expect("it can be written");
+    }
+    let due = std::fs::read_to_string(file).expect("answers");
+    for (answer, due) in text.lines().zip(due.lines()) {
+        assert_eq!(answer, due);
+    }
+    assert_eq!(text, due, "{}", String::from_utf8_lossy(&out.stderr));
 }
 
 #[test]

@@ -27,5 +27,6 @@ mod submit;
 mod transports;
 mod unprivileged;
 mod verbs;
+mod verbs_conform;
 mod vms;
 mod windows;
