@@ -135,19 +135,14 @@ impl<M: Memory> WorkProducer<M> {
             return Err(PostError::Full);
         }
         let mut entry = Entry::default();
+        let mut beside = [0; EXTENSION_MAX];
+        let beside = &mut beside[..self.shape.extension];
+        let used = write(entry.payload_mut(), beside).map_err(PostError::Bad)?;
         let position = self.queue.produced();
-        match self.shape.extension {
-            0 => _ = write(entry.payload_mut(), &mut []).map_err(PostError::Bad)?,
-            bytes => {
-                let mut beside = [0; EXTENSION_MAX];
-                let beside = &mut beside[..bytes];
-                let used = write(entry.payload_mut(), beside).map_err(PostError::Bad)?;
-                // R-VRB-3: what stands beside the entry is there before the entry is.
-                if used > 0 {
-                    let used = used.next_multiple_of(WORD);
-                    self.queue.memory().write(self.shape.beside(position), &beside[..used]);
-                }
-            }
+        // R-VRB-3: what stands beside the entry is there before the entry is.
+        if used > 0 {
+            let used = used.next_multiple_of(WORD);
+            self.queue.memory().write(self.shape.beside(position), &beside[..used]);
         }
         match self.queue.produce(&[entry]).map_err(PostError::Broken)? {
             0 => Err(PostError::Full),

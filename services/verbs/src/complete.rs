@@ -3,7 +3,6 @@
 use crate::engine::Engine;
 use crate::events::Event;
 use crate::payload::Payload;
-use crate::program::ProgramCounts;
 use crate::slab::{CqId, ProgramId};
 use vfun_queue::Memory;
 use vfun_verbs::flags::send::SIGNALED;
@@ -20,25 +19,9 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         if !matches!(cq.queue.produce(&[done.entry()]), Ok(1)) {
             return self.overrun(at);
         }
-        if cq.has_channel {
-            cq.solicited |= solicited;
-            if !cq.is_new {
-                cq.is_new = true;
-                self.new.push(at);
-            }
-        }
-    }
-
-    /// Tells who asked for an event of the completions of a turn: one fence for all of them.
-    #[inline]
-    pub(crate) fn tell_completed(&mut self) {
-        while let Some(at) = self.new.pop() {
-            let Some(cq) = self.cqs.get_mut(at) else { continue };
-            cq.is_new = false;
-            if cq.events.completed(&cq.queue, core::mem::take(&mut cq.solicited)) {
-                let (program, cq) = (ProgramId(cq.program), CqId(at));
-                self.events.push(Event::Completed { program, cq });
-            }
+        if cq.has_channel && cq.events.completed(&cq.queue, solicited) {
+            let (program, cq) = (ProgramId(cq.program), CqId(at));
+            self.events.push(Event::Completed { program, cq });
         }
     }
 
@@ -89,9 +72,8 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     #[inline]
     pub(crate) fn finish(&mut self, at: u32) {
         let qp = &mut self.qps[at];
-        let counts = &mut self.programs[qp.fixed.program].counts;
-        counts.done = counts.done.wrapping_add(1);
-        counts.bytes = counts.bytes.wrapping_add(qp.current.total);
+        qp.counts.done = qp.counts.done.wrapping_add(1);
+        qp.counts.bytes = qp.counts.bytes.wrapping_add(qp.current.total);
         qp.current.is = false;
         qp.wait = None;
         let signaled = qp.fixed.all_signaled || qp.current.entry.head.flags & SIGNALED != 0;
@@ -103,15 +85,10 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         self.tell_drained(at);
     }
 
-    /// Where entries of a queue pair are counted.
-    pub(crate) fn counts_of(&mut self, at: u32) -> &mut ProgramCounts {
-        &mut self.programs[self.qps[at].fixed.program].counts
-    }
-
     /// The entry failed: it completes in any case, and the queue pair sends no more.
     #[cold]
     pub(crate) fn fail(&mut self, at: u32, status: Status) {
-        let counts = self.counts_of(at);
+        let counts = &mut self.qps[at].counts;
         counts.done = counts.done.wrapping_add(1);
         counts.failed = counts.failed.wrapping_add(1);
         self.end_send(at, status);

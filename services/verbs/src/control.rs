@@ -2,7 +2,7 @@
 
 use crate::attributes::{Address, Path};
 use crate::engine::Engine;
-use crate::limits::ALL_EXTENTS;
+use crate::limits::{ALL_EXTENTS, PDS_OF_PROGRAM, SRQS_OF_PROGRAM};
 use crate::payload::Payload;
 use crate::program::Program;
 use crate::qp::{Ah, Cq, Fixed, Pd, Qp, Srq};
@@ -85,6 +85,10 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     /// [`Refused`].
     pub fn make_pd(&mut self, program: ProgramId) -> Result<PdId, Refused> {
         self.programs.get(program.0).ok_or(Refused::NoSuch("program"))?;
+        let own = self.pds.iter().filter(|(_, pd)| pd.program == program.0).count();
+        if own >= PDS_OF_PROGRAM {
+            return Err(Refused::Limit("protection domains of a program"));
+        }
         self.pds.insert(Pd { program: program.0, users: 0 }).map(PdId)
     }
 
@@ -129,8 +133,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         let queue = Producer::new(what.memory, what.depth).map_err(|_| NO_SHAPE)?;
         let events = Answerer::default();
         let (has_channel, program) = (what.has_channel, program.0);
-        let (is_new, solicited, users, failed) = (false, false, 0, false);
-        let cq = Cq { program, queue, events, has_channel, is_new, solicited, users, failed };
+        let cq = Cq { program, queue, events, has_channel, users: 0, failed: false };
         self.cqs.insert(cq).map(CqId)
     }
 
@@ -143,6 +146,10 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         what: Shared<M>,
     ) -> Result<SrqId, Refused> {
         self.pd(program, pd)?;
+        let own = self.srqs.iter().filter(|(_, srq)| srq.program == program.0).count();
+        if own >= SRQS_OF_PROGRAM {
+            return Err(Refused::Limit("shared receive queues of a program"));
+        }
         let queue = WorkConsumer::new(what.memory, what.shape).map_err(|_| NO_SHAPE)?;
         let srq = Srq { program: program.0, pd: pd.0, queue, users: 0, limit: 0 };
         let id = self.srqs.insert(srq)?;

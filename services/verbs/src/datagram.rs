@@ -22,7 +22,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         let to = self.receiver(at)?;
         match to.filter(|to| self.takes(*to, total)) {
             Some(to) => self.bring(at, to)?,
-            None => self.counts_of(at).dropped += 1,
+            None => self.qps[at].counts.dropped += 1,
         }
         self.finish(at);
         Ok(Step::Done)

@@ -52,8 +52,6 @@ pub struct Engine<M, P> {
     pub(crate) first_end: Option<u64>,
     /// Empty between two uses: its memory is used again.
     pub(crate) rung: Vec<u32>,
-    /// Completion queues with completions of this turn. Empty between two turns.
-    pub(crate) new: Vec<u32>,
 }
 
 impl<M: Memory, P: Payload> Engine<M, P> {
@@ -80,7 +78,6 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             now: 0,
             first_end: None,
             rung: Vec::new(),
-            new: Vec::new(),
         }
     }
 
@@ -93,11 +90,15 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     pub fn counts(&self) -> Counts {
         let mut all = self.gone;
         self.programs.iter().for_each(|(_, program)| all.add(&program.counts));
+        self.qps.iter().for_each(|(_, qp)| all.add(&qp.counts));
         Counts { all, looks: self.looks, lost_events: self.events.lost }
     }
 
     /// What a program's entries did.
     pub fn program_counts(&self, program: ProgramId) -> Option<ProgramCounts> {
-        self.programs.get(program.0).map(|program| program.counts)
+        let program = self.programs.get(program.0)?;
+        let mut all = program.counts;
+        program.pairs().filter_map(|qp| self.qps.get(qp)).for_each(|qp| all.add(&qp.counts));
+        Some(all)
     }
 }

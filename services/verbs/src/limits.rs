@@ -17,6 +17,10 @@ pub const PROGRAMS: usize = 256;
 pub const WINDOWS: usize = 1024;
 /// Protection domains.
 pub const PDS: usize = 4096;
+/// Protection domains of one program, so that four at least find some.
+pub const PDS_OF_PROGRAM: usize = 1024;
+/// Shared receive queues of one program, for the same reason.
+pub const SRQS_OF_PROGRAM: usize = 1024;
 /// Completion queues.
 pub const CQS: usize = 65_536;
 /// Shared receive queues.

@@ -13,6 +13,7 @@ pub(crate) struct Program<M> {
     /// Queue pairs that are looked at, and whose turn it is.
     pub active: Vec<u32>,
     pub turn: usize,
+    /// Of queue pairs that have ended.
     pub counts: ProgramCounts,
 }
 
@@ -50,6 +51,11 @@ impl<M: Memory> Program<M> {
     pub const fn new(address: Address, bells: NicBells<M>) -> Self {
         let counts = ProgramCounts { done: 0, failed: 0, bytes: 0, wrong_keys: 0, dropped: 0 };
         Program { address, bells, bits: Vec::new(), active: Vec::new(), turn: 0, counts }
+    }
+
+    /// Its queue pairs.
+    pub fn pairs(&self) -> impl Iterator<Item = u32> {
+        self.bits.iter().copied().flatten()
     }
 
     /// A bit for a queue pair.

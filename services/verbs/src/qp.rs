@@ -1,6 +1,7 @@
 //! A queue pair, and what it is doing.
 
 use crate::attributes::Attributes;
+use crate::program::ProgramCounts;
 use vfun_queue::Producer;
 use vfun_verbs::completions::Answerer;
 use vfun_verbs::limits::ENTRY_BYTES;
@@ -13,9 +14,6 @@ pub(crate) struct Cq<M> {
     pub events: Answerer,
     /// Whether anybody can be told of events.
     pub has_channel: bool,
-    /// It has completions of this turn, one of which may be solicited.
-    pub is_new: bool,
-    pub solicited: bool,
     /// Queue pairs that use it, each once for sends and once for receives.
     pub users: u32,
     /// It was full, or its program broke its rules: it takes no more.
@@ -125,6 +123,8 @@ pub(crate) struct Qp<M> {
     pub established: bool,
     /// Told that its last receive was used already.
     pub told_last: bool,
+    /// What its entries did.
+    pub counts: ProgramCounts,
 }
 
 impl<M> Qp<M> {
@@ -150,6 +150,7 @@ impl<M> Qp<M> {
             idle: 0,
             established: false,
             told_last: false,
+            counts: ProgramCounts::default(),
         }
     }
 

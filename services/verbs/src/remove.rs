@@ -79,6 +79,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         let program = &mut self.programs[gone.fixed.program];
         program.quiet(qp_at);
         program.give_bit(gone.bit);
+        program.counts.add(&gone.counts);
         self.pds[gone.fixed.pd].users -= 1;
         self.cqs[gone.fixed.send_cq].users -= 1;
         self.cqs[gone.fixed.receive_cq].users -= 1;

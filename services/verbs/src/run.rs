@@ -52,7 +52,6 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         for _ in 0..self.programs[program].active.len() {
             let Some(qp) = self.programs[program].next() else { return false };
             if self.turn(qp) {
-                self.tell_completed();
                 self.qps[qp].idle = 0;
                 // The others get theirs in the next run. What waits must be known in each.
                 self.note_waits(program);

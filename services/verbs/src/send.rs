@@ -210,7 +210,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     fn fault(&mut self, at: u32, fault: Fault) -> bool {
         let reliable = self.qps[at].fixed.kind == QpType::Rc;
         if fault == NO_ACCESS {
-            self.counts_of(at).wrong_keys += 1;
+            self.qps[at].counts.wrong_keys += 1;
         }
         match fault {
             Fault::Mine(status) => self.fail(at, status),
@@ -226,7 +226,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             },
             // Nobody answers: the message is lost, and the requester does not know.
             Fault::Theirs(_) | Fault::Wait(_) => {
-                self.counts_of(at).dropped += 1;
+                self.qps[at].counts.dropped += 1;
                 // A receive that nothing can be put into ends; one that is short stays.
                 if let Fault::Theirs(refusal) = fault
                     && refusal.status == Status::RemoteOperation
