@@ -12,7 +12,7 @@ use crate::{BenchError, Result};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use vfun_window::{cycles, pause};
-use vfunverbs::loopback::{Loopback, Pages};
+use vfunverbs::loopback::{Loopback, OwnPages};
 
 /// Most samples of a slice.
 const SAMPLES: u32 = 20_000;
@@ -112,7 +112,7 @@ fn flow(
 }
 
 /// Cycles of registering; the region has ended again.
-fn timed(program: &Loopback, pages: &Pages) -> Result<u64> {
+fn timed(program: &Loopback, pages: &OwnPages) -> Result<u64> {
     let from = cycles();
     program.register(pages, || cycles().wrapping_sub(from)).map_err(failed)
 }

@@ -24,12 +24,12 @@ const COMPLETIONS: c_int = 4096;
 const RIGHTS: u32 = access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_READ;
 
 /// Memory of the program's own, with all its pages.
-pub struct Pages {
+pub struct OwnPages {
     at: *mut u8,
     bytes: usize,
 }
 
-impl Pages {
+impl OwnPages {
     fn new(bytes: usize) -> Result<Self, Errno> {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -40,11 +40,11 @@ impl Pages {
         }
         // SAFETY: it was just mapped.
         unsafe { at.cast::<u8>().write_bytes(1, bytes) };
-        Ok(Pages { at: at.cast(), bytes })
+        Ok(OwnPages { at: at.cast(), bytes })
     }
 }
 
-impl Drop for Pages {
+impl Drop for OwnPages {
     fn drop(&mut self) {
         // SAFETY: it is its own, and no region any more.
         unsafe { libc::munmap(self.at.cast(), self.bytes) };
@@ -54,12 +54,12 @@ impl Drop for Pages {
 /// A region of all of a program's pages.
 struct Region {
     mr: *mut ibv_mr,
-    pages: Pages,
+    pages: OwnPages,
 }
 
 impl Region {
     fn new(pd: *mut ibv_pd, bytes: usize) -> Result<Self, Errno> {
-        let pages = Pages::new(bytes)?;
+        let pages = OwnPages::new(bytes)?;
         Ok(Region { mr: register(pd, &pages)?, pages })
     }
 }
@@ -71,7 +71,7 @@ impl Drop for Region {
     }
 }
 
-fn register(pd: *mut ibv_pd, pages: &Pages) -> Result<*mut ibv_mr, Errno> {
+fn register(pd: *mut ibv_pd, pages: &OwnPages) -> Result<*mut ibv_mr, Errno> {
     // SAFETY: the domain lives; the memory is there.
     let mr = unsafe { ibv_reg_mr(pd, pages.at.cast(), pages.bytes, RIGHTS as c_int) };
     made(mr)
@@ -269,15 +269,15 @@ impl Loopback {
     ///
     /// # Errors
     /// A sentence.
-    pub fn pages(&self, bytes: usize) -> Result<Pages, String> {
-        Pages::new(bytes).map_err(words)
+    pub fn pages(&self, bytes: usize) -> Result<OwnPages, String> {
+        OwnPages::new(bytes).map_err(words)
     }
 
     /// Registers memory, and ends the region after the caller has looked at the clock.
     ///
     /// # Errors
     /// A sentence.
-    pub fn register<T>(&self, pages: &Pages, look: impl FnOnce() -> T) -> Result<T, String> {
+    pub fn register<T>(&self, pages: &OwnPages, look: impl FnOnce() -> T) -> Result<T, String> {
         let mr = register(self.pd, pages).map_err(words)?;
         let looked = look();
         // SAFETY: it was just made.

@@ -450,6 +450,6 @@ fn a_program_has_its_share_of_domains() {
     let (a, b) = (lab.app(1), lab.app(2));
     // One it has already.
     let made = (0..).take_while(|_| lab.nic.make_pd(a.program).is_ok()).count();
-    assert_eq!(made + 1, limits::PDS_OF_PROGRAM);
+    assert_eq!(made + 1, vfun_verbs_nic::limits::PDS_OF_PROGRAM);
     assert!(lab.nic.make_pd(b.program).is_ok(), "others have theirs");
 }
