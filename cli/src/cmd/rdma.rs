@@ -10,7 +10,7 @@ use vfun_admin::rdma::{RdmaRow, RdmaView};
 use vfun_admin::{ClientRow, FunctionRow, GrantRow, OfVm};
 
 /// The kind of functions that are NICs, as manifests have it.
-const KIND: &str = "verbs";
+pub const KIND: &str = "verbs";
 
 /// What to see of NICs for RDMA.
 #[derive(clap::Subcommand, Debug)]

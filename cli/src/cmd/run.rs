@@ -72,6 +72,13 @@ fn folder(named: Option<&Path>) -> Result<PathBuf> {
     })
 }
 
+/// The library of an API that is loaded before all others, if it is installed.
+pub fn preloaded(api: &str) -> Option<PathBuf> {
+    let (name, library) = PRELOADED.iter().find(|(name, _)| *name == api)?;
+    let path = folder(None).ok()?.join(name).join(library);
+    path.is_file().then_some(path)
+}
+
 /// The APIs that are there.
 fn there(folder: &Path) -> Vec<String> {
     let all = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -103,13 +110,13 @@ fn before(name: &str, first: Vec<PathBuf>) -> OsString {
 }
 
 fn variables(folder: &Path, apis: &[String]) -> Variables {
-    let preloaded = |api: &String| {
+    let loaded_first = |api: &String| {
         let library = PRELOADED.iter().find(|(name, _)| name == api)?.1;
         Some(folder.join(api).join(library))
     };
     let (mut libraries, mut folders) = (vec![], vec![]);
     for api in apis {
-        match preloaded(api) {
+        match loaded_first(api) {
             Some(library) => libraries.push(library),
             None => folders.push(folder.join(api)),
         }

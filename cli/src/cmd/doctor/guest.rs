@@ -1,7 +1,7 @@
 //! In a guest: the window's device, before any library is asked.
 
 use super::check::Check;
-use super::{module, nics_guest, window};
+use super::{module, nics_guest, rdma, window};
 use crate::machine::{PCI, ivshmem_devices, pmem_devices};
 use crate::out;
 use rustix::fs::{Mode, OFlags};
@@ -14,6 +14,7 @@ use vfun_wire::PAGE;
 pub fn look() -> Vec<Check> {
     let mut checks = windows();
     checks.extend(nics_guest::look());
+    checks.extend(rdma::guest());
     checks
 }
 

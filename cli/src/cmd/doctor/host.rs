@@ -1,7 +1,7 @@
 //! On the host: what the manager and its services stand on.
 
 use super::check::Check;
-use super::nics;
+use super::{nics, rdma};
 use crate::admin::Admin;
 use crate::cmd::client::of_each_vm;
 use crate::fail::Failure;
@@ -41,7 +41,9 @@ pub fn look(admin: &Admin) -> Vec<Check> {
             checks.push(manager(&status));
             checks.push(service(&status));
             checks.push(gateway(&status));
-            checks.extend(functions(&admin.functions().unwrap_or_default()));
+            let all = admin.functions().unwrap_or_default();
+            checks.extend(functions(&all));
+            checks.extend(rdma::host(&all));
             checks.extend(clients.iter().filter_map(window));
             checks.extend(nics::look(&status));
         }

@@ -8,6 +8,7 @@ mod module;
 mod nics;
 mod nics_guest;
 mod paths;
+mod rdma;
 mod window;
 
 use crate::admin::Admin;
@@ -28,8 +29,8 @@ The exit code is 0 if nothing that is needed is missing, else 1.";
 ///
 /// On the host: what the manager and its services stand on, and whether each
 /// function starts; with `vfund --nics` also what network VFs need. In a guest: the
-/// window's device, the path that calls would take, and the VM's bond if vfun-agent is
-/// installed.
+/// window's device, the path that calls would take, the VM's bond if vfun-agent is
+/// installed, and what programs for RDMA need if their library is.
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER)]
 pub struct Args {
