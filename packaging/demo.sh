@@ -2,8 +2,8 @@
 # The main job, from nothing, in the open: starts a manager, boots a real guest,
 # has a program of an ordinary user in it negotiate, activate, call and release
 # functions of the host through the kernel module, does the same from the host and
-# over the network, has an unmodified program in C use a device's API from the guest,
-# and ends with the published experiment. Two more acts follow:
+# over the network, has an unmodified program in C use a device's API from the guest, and
+# programs for RDMA in two (demo-rdma.sh), and ends with the published experiment. Two more acts follow:
 # hardware and software (demo-leases.sh), and network VFs (demo-nics.sh). Everything
 # lives under temporary roots and is gone at the end; the results stay in
 # target/demo/.
@@ -83,16 +83,8 @@ if [ "$host_only" = no ]; then
     show "$bin/vfun" guest --client demo-vm --module "$module" --user app --file "$root/bounce" \
         --file "$bin/libvfun_gdma.so:$apis/libgdma.so.0" -- "LD_LIBRARY_PATH=$apis bounce 1000000"
 
-    say "6. RDMA without a device: Debian's ib_write_bw and rping, unchanged, in a guest, by a NIC in software on the host"
-    programs=()
-    for program in ibv_devices ib_write_bw rping; do programs+=(--file "/usr/bin/$program:/usr/bin/$program"); done
-    show "$bin/vfun" guest --client demo-vm --module "$module" --user app "${programs[@]}" \
-        --file "$bin/libvfunverbs.so:/usr/lib/virtfun/apis/verbs/libvfunverbs.so" -- "
-        vfun run -- ibv_devices
-        vfun run -- ib_write_bw >/dev/null & sleep 1
-        vfun run -- ib_write_bw 127.0.0.1; wait
-        vfun run -- rping -s -a 127.0.0.1 & sleep 1
-        vfun run -- rping -c -a 127.0.0.1 -V -C 100 && echo 'rping: 100 messages, checked'; wait"
+    say "6. RDMA without a device: Debian's ib_write_bw and rping, unchanged, from one VM to another, by a NIC in software on the host"
+    packaging/demo-rdma.sh "$module"
 
     say "7. What the manager recorded: negotiated, activated, released"
     show "$bin/vfun" history --limit 12
