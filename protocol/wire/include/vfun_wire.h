@@ -371,6 +371,11 @@ static inline uint32_t vfun_word1_status(uint64_t word) { return (uint32_t)(word
 #define VFUN_QUEUES_HOST_SLEEPS 8
 #define VFUN_QUEUES_HOST_LIFE 16
 #define VFUN_QUEUES_HOST_RANG 29
+#define VFUN_QUEUES_HOST_DONE 32
+#define VFUN_QUEUES_HOST_FAILED 33
+#define VFUN_QUEUES_HOST_BYTES 34
+#define VFUN_QUEUES_HOST_FACTS 40
+#define VFUN_QUEUES_HOST_FACTS_WORDS 8
 #define VFUN_QUEUES_HOST_FREE 64
 
 /* Buckets of service times, from word VFUN_IN_TIMES on: four to an octave. */
