@@ -44,6 +44,7 @@ struct vfun_moved {
 	unsigned long count;
 	struct vfun_moved *from;	/* where it moves from; NULL: common memory */
 	unsigned long from_page;	/* which page of that is its first */
+	unsigned long fork;		/* VM_DONTCOPY, VM_WIPEONFORK: the program's marks */
 	struct mutex lock;		/* the pages; inside of map_sem, outside of from's */
 	struct moved_page page[];
 };
@@ -292,10 +293,13 @@ static void give_copy(struct vm_area_struct *vma, struct vfun_moved *of)
 	vma->vm_private_data = m;
 	if (!m)
 		return;
+	m->fork = of->fork;
 	down_read(&vfun_map_sem);
 	mutex_lock(&of->lock);
 	for (n = 0; n < count; n++) {
-		m->page[n].page = copy_of(of, first - of->first + n);
+		m->page[n].page = of->fork & VM_WIPEONFORK ?
+				  alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO) :
+				  copy_of(of, first - of->first + n);
 		m->page[n].state = m->page[n].page ? MOVED_OWN : MOVED_LOST;
 	}
 	mutex_unlock(&of->lock);
@@ -342,6 +346,7 @@ int vfun_moved_map(struct vfun_moved *m, struct vm_area_struct *vma)
 	 * gives pages of its own.
 	 */
 	vm_flags_set(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP | VM_WIPEONFORK);
+	vm_flags_set(vma, m->fork & VM_DONTCOPY);
 	vm_flags_clear(vma, VM_EXEC | VM_MAYEXEC);
 	vma->vm_private_data = m;
 	vma->vm_ops = &moved_ops;
@@ -352,6 +357,7 @@ int vfun_moved_map(struct vfun_moved *m, struct vm_area_struct *vma)
 /* Memory that is to move, as far as it is of one kind. */
 struct to_move {
 	unsigned long addr, end;
+	unsigned long fork;
 	bool write;
 	struct vfun_moved *from;	/* held; moved before */
 	unsigned long from_page;
@@ -403,6 +409,9 @@ static long look_at(struct file *filp, struct to_move *t, struct vfun_ioc_remap 
 	if (!ret) {
 		t->end = min(t->end, vma->vm_end);
 		t->write = vma->vm_flags & VM_WRITE;
+		/* What moved before has one of the flags in any case. */
+		t->fork = t->from ? t->from->fork & VM_WIPEONFORK : vma->vm_flags & VM_WIPEONFORK;
+		t->fork |= vma->vm_flags & VM_DONTCOPY;
 		if (t->from)
 			ret = where_is(filp, vma, t, r);
 	}
@@ -491,6 +500,23 @@ static long adopt(struct vfun_moved *m, struct vfun_channel *ch, u64 offset)
 	return ret;
 }
 
+/*
+ * The window was not mapped. If the old mapping is gone as well, the program has lost
+ * memory that it believes to have: it does not go on with what comes there next.
+ */
+static void end_without_memory(unsigned long addr)
+{
+	bool is;
+
+	mmap_read_lock(current->mm);
+	is = vma_lookup(current->mm, addr);
+	mmap_read_unlock(current->mm);
+	if (is)
+		return;
+	pr_err("%s[%d]: no memory to move its memory: it is ended\n", current->comm, current->pid);
+	force_sig(SIGKILL);
+}
+
 /* Maps the window over the old pages, and copies them. Under move_lock. */
 static long move(struct file *filp, struct vfun_moved *m, unsigned long addr, bool write)
 {
@@ -504,8 +530,10 @@ static long move(struct file *filp, struct vfun_moved *m, unsigned long addr, bo
 		     m->first << PAGE_SHIFT);
 	WRITE_ONCE(vf->mover, NULL);
 	vf->moving = NULL;
-	if (IS_ERR_VALUE(at))
+	if (IS_ERR_VALUE(at)) {
+		end_without_memory(addr);
 		return at;
+	}
 	/* The host does not fault. */
 	for (n = 0; n < m->count; n++) {
 		down_read(&vfun_map_sem);
@@ -551,6 +579,7 @@ static long remap(struct file *filp, struct vfun_ioc_remap *r, struct to_move *t
 		      (t->end - t->addr) >> PAGE_SHIFT, current->mm);
 	if (!m)
 		return -ENOMEM;
+	m->fork = t->fork;
 	r->bytes = m->count << PAGE_SHIFT;
 	ret = charge(m->count);
 	if (ret) {
@@ -581,6 +610,7 @@ long vfun_ioc_remap(struct file *filp, struct vfun_ioc_remap __user *arg)
 {
 	struct vfun_file *vf = filp->private_data;
 	struct to_move t = {};
+	struct vfun_movers *movers;
 	struct vfun_channel *ch;
 	struct vfun_ioc_remap r;
 	long ret;
@@ -594,9 +624,13 @@ long vfun_ioc_remap(struct file *filp, struct vfun_ioc_remap __user *arg)
 		return -ENODEV;
 	t.addr = r.addr;
 	t.end = r.addr + min_t(u64, r.bytes, VFUN_MOVE_PAGES * PAGE_SIZE);
-	/* Two threads that move the same memory would each take what the other left. */
-	if (mutex_lock_killable(&vf->move_lock))
+	movers = vfun_movers_enter();
+	if (IS_ERR(movers))
+		return PTR_ERR(movers);
+	if (mutex_lock_killable(&vf->move_lock)) {
+		vfun_movers_leave(movers);
 		return -EINTR;
+	}
 	ret = look_at(filp, &t, &r);
 	if (!ret && !r.buffer) {
 		ret = say_where(&t, &r);
@@ -608,6 +642,7 @@ long vfun_ioc_remap(struct file *filp, struct vfun_ioc_remap __user *arg)
 		}
 	}
 	mutex_unlock(&vf->move_lock);
+	vfun_movers_leave(movers);
 	if (t.from)
 		moved_put(t.from);
 	if (ret >= 0)

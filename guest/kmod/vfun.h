@@ -74,6 +74,7 @@ struct vfun_window;
 struct vfun_file;
 struct vfun_orphan;
 struct vfun_moved;
+struct vfun_movers;
 
 /* An interrupt's own argument. */
 struct vfun_vector {
@@ -408,6 +409,10 @@ int vfun_mmap(struct file *filp, struct vm_area_struct *vma);
 void vfun_moved_rescue(struct vfun_channel *ch);
 int vfun_moved_map(struct vfun_moved *m, struct vm_area_struct *vma);
 long vfun_ioc_remap(struct file *filp, struct vfun_ioc_remap __user *arg);
+
+/* movers.c: who moves memory, of each process one task at a time */
+struct vfun_movers *vfun_movers_enter(void);
+void vfun_movers_leave(struct vfun_movers *m);
 
 /* file.c */
 bool vfun_task_is_net_admin(void);

@@ -2,7 +2,7 @@
 //! they register moves into the window by the kernel module.
 
 use std::path::Path;
-use vfun_admin::Reply;
+use vfun_admin::{GrantRow, Reply};
 use vfun_testguest::{Doorbell, Guest};
 use vfun_tests_local::rdma::{
     MANAGED, MEMORY, NO_REPORT, PairOfPrograms, VERBS, can_be_tried, compiled, offer,
@@ -96,10 +96,15 @@ fn guest(window: Doorbell, wire: &Path, end: usize, memory: &Path) -> Guest {
         .files
         .extend(PROGRAMS.map(|p| (format!("/usr/bin/{p}").into(), format!("/usr/bin/{p}"))));
     let guest = boot(&config);
+    begin(&guest, end);
+    guest
+}
+
+/// The module and the network of a guest that has come up.
+fn begin(guest: &Guest, end: usize) {
     let address = ADDRESSES[end];
     let net = format!("ip link set lo up; ip addr add {address}/24 dev eth0; ip link set eth0 up");
-    ok(&guest, &format!("{}; {net}", load()));
-    guest
+    ok(guest, &format!("{}; {net}", load()));
 }
 
 fn ok(guest: &Guest, script: &str) -> String {
@@ -182,6 +187,29 @@ impl Lab {
     }
 }
 
+/// A VM is reset while its program and one of another VM send to each other.
+fn reset_under_traffic(lab: &Lab) {
+    let [one, two] = &lab.guests;
+    let starts =
+        |words: &str| format!("({} >/tmp/reset.out; echo $? >/tmp/reset.rc) & ", script(words));
+    ok(two, &starts("ib_send_bw -b -D 60 -p 7900"));
+    ok(
+        one,
+        &format!("sleep 2; {}", starts(&format!("ib_send_bw -b -D 60 -p 7900 {}", ADDRESSES[1]))),
+    );
+    lab.stand.until("they send", |s| {
+        let busy = |g: &&GrantRow| g.rdma.is_some() && g.counters.calls > 1000;
+        s.grants().iter().filter(busy).count() == 2
+    });
+    one.reset().unwrap_or_else(|e| panic!("{e}"));
+    // The host hears of it when the module is there again, or when no sign of life came for a while.
+    begin(one, 0);
+    let wait = "for i in $(seq 200); do [ -f /tmp/reset.rc ] && break; usleep 50000; done; cat /tmp/reset.rc";
+    let ended = ok(two, wait);
+    assert!(ended.trim_end() != "0" && !ended.is_empty(), "the peer of who was reset: {ended}");
+    lab.pair(&VERBS[0], 7950, [1, 0]);
+}
+
 #[test]
 fn programs_for_rdma_run_in_guests_that_have_no_device() {
     if !can_be_tried() {
@@ -196,7 +224,7 @@ fn programs_for_rdma_run_in_guests_that_have_no_device() {
     assert_eq!(out.status, 0, "{}\n{}", out.text(), lab.stand.log());
     assert_eq!(
         out.text().lines().filter(|line| line.ends_with(": ok")).count(),
-        13,
+        14,
         "{}",
         out.text()
     );
@@ -208,6 +236,7 @@ fn programs_for_rdma_run_in_guests_that_have_no_device() {
         // A port of its own: one that was just used is not free at once.
         lab.pair(pair, 7471 + at, [at % 2, 1]);
     }
+    reset_under_traffic(&lab);
     lab.stand.until("nothing is left of them", |s| s.grants().is_empty());
     healthy(one);
     healthy(two);

@@ -276,6 +276,42 @@ static void forked(int child_first)
 	report(child_first ? "fork, the child writes first" : "fork, the parent writes first");
 }
 
+/* Whether a child ends so; it reads the first byte, which must be 0 for an exit. */
+static int child_ends_by(const char *at, int signal)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child)
+		_exit(*(const volatile char *)at);
+	if (waitpid(child, &status, 0) != child)
+		die("waitpid");
+	return signal ? WIFSIGNALED(status) && WTERMSIG(status) == signal : !status;
+}
+
+static void marked_for_fork(void)
+{
+	char *kept = fresh(4), *wiped = fresh(4);
+	struct ibv_mr *mr;
+
+	memset(kept, 5, 4 * PAGE);
+	memset(wiped, 5, 4 * PAGE);
+	if (madvise(kept, 4 * PAGE, MADV_DONTFORK) || madvise(wiped, 4 * PAGE, MADV_WIPEONFORK))
+		die("madvise");
+	mr = reg(kept, 4 * PAGE);
+	works(kept, 4 * PAGE, mr);
+	mr = reg(wiped, 4 * PAGE);
+	works(wiped, 4 * PAGE, mr);
+	*wiped = 5;
+	if (!child_ends_by(kept, SIGSEGV))
+		fail("memory that no child should have is there in a child");
+	if (!child_ends_by(wiped, 0))
+		fail("memory that a child should find empty is not");
+	if (*wiped != 5)
+		fail("the parent's is gone");
+	report("memory with marks for fork");
+}
+
 static void unmapped(void)
 {
 	char *at = fresh(8), *again;
@@ -460,6 +496,7 @@ int main(int argc, char **argv)
 	reallocated();
 	forked(0);
 	forked(1);
+	marked_for_fork();
 	unmapped();
 	on_the_stack();
 	pthread_create(&thread, NULL, stack_of_a_thread, NULL);
