@@ -204,3 +204,29 @@ fn what_a_program_has_is_shown_and_a_manifest_bounds_it() {
     let said = String::from_utf8_lossy(&large.stderr).into_owned();
     assert!(!large.status.success() && said.contains("[rdma] of its client's manifest"), "{said}");
 }
+
+#[test]
+fn a_program_that_is_killed_while_it_sends_is_an_error_of_its_peer() {
+    if !can_be_tried() {
+        return;
+    }
+    let stand = offer();
+    let words = format!("ib_send_bw -b -D 30 -p {}", free_port());
+    let start = |words: &str| {
+        let mut program = command(&stand, words, true);
+        program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs")
+    };
+    let mut server = start(&words);
+    stand.until("the server has its device", |s| !s.grants().is_empty());
+    std::thread::sleep(Duration::from_millis(500));
+    let mut client = start(&format!("{words} 127.0.0.1"));
+    stand.until("they send", |s| {
+        let grants = s.grants();
+        grants.iter().filter(|g| g.rdma.is_some() && g.counters.calls > 1000).count() == 2
+    });
+    client.kill().and_then(|()| client.wait()).expect("it ends");
+    stand.until("its peer ends", |_| server.try_wait().expect("it is ours").is_some());
+    assert!(!server.wait().expect("it ended").success(), "the peer heard nothing of it");
+    stand.until("nothing is left of them", |s| s.grants().is_empty());
+    run_well(&stand, &VERBS[0]);
+}

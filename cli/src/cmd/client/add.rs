@@ -6,7 +6,9 @@ use crate::connect::read_secret;
 use crate::fail::{Failure, Result};
 use crate::out;
 use crate::toml_file;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use vfun_admin::rdma::RdmaView;
 use vfun_admin::{Ask, ClientRow, OfVm, Reply, Transport};
 
 /// Declare a client, or give one a further VM, and print what to give QEMU or libvirt.
@@ -93,6 +95,8 @@ impl Args {
             transport: self.transport.clone(),
             spin: self.spin,
             vms: self.vm.iter().map(|vm| WantedVm::named(vm)).collect(),
+            addresses: BTreeMap::new(),
+            rdma: RdmaView::default(),
         })
     }
 
@@ -135,7 +139,10 @@ pub fn run(admin: &Admin, args: &Args) -> Result<ClientRow> {
             match (admin.client(name)?, &args.vm) {
                 (Some(_), Some(vm)) => return more(admin, args, name, vm),
                 // What is not said of them stays.
-                (Some(row), None) => wanted.vms = WantedVm::all_of(&row),
+                (Some(row), None) => {
+                    wanted.vms = WantedVm::all_of(&row);
+                    (wanted.addresses, wanted.rdma) = (row.addresses, row.rdma);
+                }
                 (None, _) => {}
             }
             (manifest::text(&wanted)?, PathBuf::from("command line"))

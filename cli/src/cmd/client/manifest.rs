@@ -2,7 +2,10 @@
 
 use crate::fail::{Failure, Result};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use vfun_admin::ClientRow;
+use vfun_admin::rdma::RdmaView;
 use vfun_wire::limits::CREDENTIAL_BYTES;
 use vfun_wire::{header, names};
 
@@ -24,6 +27,9 @@ pub struct Wanted {
     pub spin: bool,
     /// Its VMs; the one of a manifest that names none, if it is empty.
     pub vms: Vec<WantedVm>,
+    /// Addresses of VMs and what `[rdma]` says, which no option changes.
+    pub addresses: BTreeMap<String, IpAddr>,
+    pub rdma: RdmaView,
 }
 
 /// A VM: what is not said is as the client says.
@@ -51,13 +57,39 @@ impl WantedVm {
         vms.collect()
     }
 
-    fn table(&self) -> Result<toml::Table> {
+    fn table(&self, address: Option<&IpAddr>) -> Result<toml::Table> {
         names::check(&self.name)
             .map_err(|e| Failure::usage(format!("--vm: the name '{}': {e}", self.name)))?;
         let mut t = toml::Table::new();
         wiring(&mut t, self.window.as_deref(), self.transport.as_deref())?;
+        add_address(&mut t, address);
         Ok(t)
     }
+}
+
+fn add_address(t: &mut toml::Table, address: Option<&IpAddr>) {
+    if let Some(address) = address {
+        t.insert("address".into(), address.to_string().into());
+    }
+}
+
+/// `[rdma]`, if it says anything.
+fn rdma(of: &RdmaView) -> Option<toml::Table> {
+    let mut t = toml::Table::new();
+    if let Some(network) = &of.network {
+        t.insert("network".into(), network.clone().into());
+    }
+    for (key, most) in
+        [("programs", of.programs), ("queue_pairs", of.queue_pairs), ("regions", of.regions)]
+    {
+        if let Some(most) = most.and_then(|most| i64::try_from(most).ok()) {
+            t.insert(key.into(), most.into());
+        }
+    }
+    if let Some(bytes) = of.memory {
+        t.insert("memory".into(), bytes.to_string().into());
+    }
+    (!t.is_empty()).then_some(t)
 }
 
 /// Size of a window and transport, as keys of a table.
@@ -90,6 +122,8 @@ impl Wanted {
             transport: None,
             spin: false,
             vms: vec![],
+            addresses: BTreeMap::new(),
+            rdma: RdmaView::default(),
         }
     }
 }
@@ -138,8 +172,14 @@ pub fn text(w: &Wanted) -> Result<String> {
         let uids: Vec<i64> = w.uids.iter().map(|u| i64::from(*u)).collect();
         t.insert("uids".into(), uids.into());
     }
-    if !w.vms.is_empty() {
-        let vms = w.vms.iter().map(|vm| Ok((vm.name.clone(), vm.table()?.into())));
+    if let Some(rdma) = rdma(&w.rdma) {
+        t.insert("rdma".into(), rdma.into());
+    }
+    if w.vms.is_empty() {
+        add_address(&mut t, w.addresses.get(&w.name));
+    } else {
+        let table = |vm: &WantedVm| vm.table(w.addresses.get(&vm.name));
+        let vms = w.vms.iter().map(|vm| Ok((vm.name.clone(), table(vm)?.into())));
         t.insert("vm".into(), toml::Value::Table(vms.collect::<Result<_>>()?));
     }
     Ok(t.to_string())
@@ -182,6 +222,30 @@ mod tests {
                 && c.credential_sha256.is_none()
                 && c.may_use("echo")
         );
+    }
+
+    #[test]
+    fn what_no_option_changes_is_kept() {
+        let rdma = RdmaView {
+            backend: "software".into(),
+            network: Some("10.0.0.0/24".into()),
+            programs: Some(3),
+            queue_pairs: None,
+            regions: Some(7),
+            memory: Some(1 << 20),
+        };
+        let read =
+            |w: &Wanted| vfun_core::manifest::client(Path::new("x"), &text(w).unwrap(), 1).unwrap();
+        let addresses = BTreeMap::from([("a".to_owned(), "10.0.0.5".parse().unwrap())]);
+        let own = Wanted { rdma, addresses, ..Wanted::vm("a") };
+        let c = read(&own);
+        assert_eq!(c.addresses, own.addresses);
+        assert_eq!(c.rdma.network.unwrap().to_string(), "10.0.0.0/24");
+        let settings: Vec<_> =
+            c.rdma.settings().map(|(name, most)| format!("{name}={most}")).collect();
+        assert_eq!(settings, ["programs=3", "regions=7", "memory=1048576"]);
+        let named = Wanted { vms: vec![WantedVm::named("a"), WantedVm::named("b")], ..own };
+        assert_eq!(read(&named).addresses, named.addresses);
     }
 
     #[test]
