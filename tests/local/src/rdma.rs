@@ -174,7 +174,10 @@ pub fn run(stand: &Stand, pair: &PairOfPrograms) -> PairEnded {
         std::thread::sleep(Duration::from_millis(100 * (tries + 2)));
         let client = end(start(command(stand, &words(pair.client), pair.moves)), false);
         tries += 1;
-        if client.status.success() || tries == 5 {
+        // One that has no report has ended its server as well.
+        let said = [&client.stdout, &client.stderr].map(|text| String::from_utf8_lossy(text));
+        let no_report = said.iter().any(|text| text.contains(NO_REPORT));
+        if client.status.success() || tries == 5 || no_report {
             break client;
         }
     };
