@@ -66,7 +66,7 @@ struct Event {
 struct Subjects {
     /// By what they are and the NIC's number.
     living: HashMap<(u32, u32), Subject>,
-    /// Those that are being destroyed: the program may yet acknowledge events of them.
+    /// Objects that a thread is destroying: it waits until the program has acknowledged their events.
     ending: Vec<Subject>,
 }
 

@@ -29,8 +29,8 @@ pub fn checked(status: i32) -> Result<(), Errno> {
     static SAID: Once = Once::new();
     if status == libc::EDQUOT {
         say_once(&SAID, || {
-            let sentence = "the host gives this VM no more RDMA programs, queue pairs or memory: ";
-            vec![format!("{sentence}[rdma] of its client's manifest bounds them")]
+            let sentence = "the host gives no more RDMA programs, queue pairs or memory here: ";
+            vec![format!("{sentence}its operator bounds them by [rdma] of the client's manifest")]
         });
     }
     if status == 0 { Ok(()) } else { Err(Errno(status)) }

@@ -72,7 +72,7 @@ impl<T> Told<T> {
         }
     }
 
-    /// Takes events away: those that are not to be kept.
+    /// Removes the events that `keep` refuses, and returns them.
     pub fn remove(&self, keep: impl Fn(&T) -> bool) -> VecDeque<T> {
         let mut events = self.events();
         let (kept, gone) = events.drain(..).partition(|event| keep(event));

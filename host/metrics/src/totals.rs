@@ -23,7 +23,7 @@ pub struct Series {
     pub grants: u64,
     /// Sums over all grants, those that are gone included.
     pub counters: Counters,
-    /// What those that there are now have of their NICs for RDMA, if they have one.
+    /// Sums over the NICs of grants that exist now; none if no grant has a NIC for RDMA.
     pub rdma: Option<RdmaSums>,
 }
 

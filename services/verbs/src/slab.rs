@@ -63,6 +63,11 @@ impl<T> Slab<T> {
         Ok(self.places.len() as u32 - 1)
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
     pub fn remove(&mut self, at: u32) -> Option<T> {
         let found = self.places.get_mut(at as usize)?.take();
         if found.is_some() {

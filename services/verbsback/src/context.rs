@@ -87,6 +87,8 @@ pub struct NicContext {
     pub arenas: Arenas,
     pub pds: Slab<PdId>,
     pub regions: Slab<MadeRegion>,
+    /// Bytes of all regions, also of those that have no key yet: what their program says, for quotas.
+    pub region_bytes: u128,
     pub cqs: Slab<MadeCq>,
     pub srqs: Slab<MadeSrq>,
     pub qps: Slab<MadeQp>,
@@ -125,6 +127,7 @@ impl NicContext {
             arenas,
             pds: empty("protection domains"),
             regions: empty("memory regions"),
+            region_bytes: 0,
             cqs: empty("completion queues"),
             srqs: empty("shared receive queues"),
             qps: empty("queue pairs"),

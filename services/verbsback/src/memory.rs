@@ -82,6 +82,7 @@ impl Nic {
             let mut region = MadeRegion::new(place, (iova, length, access));
             let key = add_runs(at, &mut region, &runs, lend)?;
             let place = at.context.regions.insert(region)?;
+            at.context.region_bytes += u128::from(length);
             Ok((Which { context, place }.native(), key))
         })
     }
@@ -114,6 +115,7 @@ impl Nic {
             if let Some(key) = region.key {
                 at.engine.deregister(at.program, key)?;
             }
+            at.context.region_bytes -= u128::from(region.length);
             at.station.staged -= region.runs.len();
             region.buffers.into_iter().for_each(|handle| at.station.leaves(at.engine, handle));
             Ok(())

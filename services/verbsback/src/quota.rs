@@ -12,14 +12,15 @@ pub struct Quota {
     pub programs: u64,
     pub queue_pairs: u64,
     pub regions: u64,
-    /// Bytes of its regions; memory that is in two of them counts twice.
-    pub memory: u64,
+    /// Bytes of its regions; memory that is in two of them counts twice. None: no bound. A program may claim
+    /// any number of bytes until its region is complete.
+    pub memory: Option<u64>,
 }
 
 impl Default for Quota {
     /// As much as the NIC has.
     fn default() -> Self {
-        Quota { programs: u64::MAX, queue_pairs: u64::MAX, regions: u64::MAX, memory: u64::MAX }
+        Quota { programs: u64::MAX, queue_pairs: u64::MAX, regions: u64::MAX, memory: None }
     }
 }
 
@@ -34,16 +35,20 @@ impl Quota {
             ("programs", &mut quota.programs),
             ("queue_pairs", &mut quota.queue_pairs),
             ("regions", &mut quota.regions),
-            ("memory", &mut quota.memory),
         ];
         for (name, place) in known {
-            if let Some(text) = settings.get(name) {
-                let wrong = |_| format!("the setting {name} is a number, not '{text}'");
-                *place = text.parse().map_err(wrong)?;
+            if let Some(most) = number(settings, name)? {
+                *place = most;
             }
         }
+        quota.memory = number(settings, "memory")?;
         Ok(quota)
     }
+}
+
+fn number(settings: &BTreeMap<String, String>, name: &str) -> Result<Option<u64>, String> {
+    let wrong = |text: &String| format!("the setting {name} is a number, not '{text}'");
+    settings.get(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
 }
 
 /// What a program wants to make.
@@ -74,22 +79,17 @@ impl Tables {
     /// [`Errno::QUOTA`].
     pub fn may_have(&self, native: usize, wants: Wants) -> Result<(), Errno> {
         let of = self.contexts.get(Which::of(native).context).ok_or(Errno::INVALID)?;
-        let sum = |count: fn(&NicContext) -> u64| self.of_home(of.home).map(count).sum::<u64>();
+        let sum = |count: fn(&NicContext) -> usize| self.of_home(of.home).map(count).sum::<usize>();
         let fits = match wants {
-            Wants::QueuePair => sum(|c| c.qps.iter().count() as u64) < self.quota.queue_pairs,
+            Wants::QueuePair => (sum(|c| c.qps.count()) as u64) < self.quota.queue_pairs,
             Wants::Region(bytes) => {
-                let there = sum(registered);
-                sum(|c| c.regions.iter().count() as u64) < self.quota.regions
-                    && there.checked_add(bytes).is_some_and(|all| all <= self.quota.memory)
+                let there: u128 = self.of_home(of.home).map(|c| c.region_bytes).sum();
+                (sum(|c| c.regions.count()) as u64) < self.quota.regions
+                    && self.quota.memory.is_none_or(|most| there + u128::from(bytes) <= most.into())
             }
         };
         if fits { Ok(()) } else { Err(Errno::QUOTA) }
     }
-}
-
-/// Bytes of a context's regions, also of those that have no key yet.
-pub fn registered(context: &NicContext) -> u64 {
-    context.regions.iter().fold(0, |sum, (_, region)| sum.saturating_add(region.length))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::context::{Living, NicContext, Which};
 use crate::errno::Errno;
 use crate::events::{self, Rung};
 use crate::nic::At;
-use crate::quota::{self, Quota};
+use crate::quota::Quota;
 use crate::station::{NicEngine, Station};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -141,14 +141,14 @@ impl Tables {
         let its = |of: &&NicContext| of.channel == key && of.living.is_some();
         let context = self.contexts.iter().map(|(_, of)| of).find(its)?;
         let counts = self.engine.program_counts(context.living.as_ref()?.program)?;
+        let keyed = || context.regions.iter().map(|(_, of)| of).filter(|of| of.key.is_some());
         let facts = ProgramFacts {
             gid: context.address.gid,
             lid: context.address.lid,
-            queue_pairs: context.qps.iter().count() as u32,
-            regions: context.regions.iter().filter(|(_, region)| region.key.is_some()).count()
-                as u32,
-            registered_bytes: quota::registered(context),
-            connections: context.cms.iter().count() as u32,
+            queue_pairs: context.qps.count() as u32,
+            regions: keyed().count() as u32,
+            registered_bytes: keyed().fold(0, |sum, of| sum.saturating_add(of.length)),
+            connections: context.cms.count() as u32,
             wrong_keys: counts.wrong_keys,
             dropped: counts.dropped,
         };

@@ -490,7 +490,7 @@ fn attributes_are_kept_and_alternate_paths_are_not_offered() {
 
 #[test]
 fn a_vm_gets_no_more_than_its_clients_manifest_says() {
-    let quota = Quota { programs: 2, queue_pairs: 3, regions: 3, memory: 3 * PAGE as u64 };
+    let quota = Quota { programs: 2, queue_pairs: 3, regions: 3, memory: Some(3 * PAGE as u64) };
     let running = RunningNic::with(quota);
     let one = (Some("one"), None);
     let [mut a, mut b] = [(); 2].map(|()| Program::at(&running.nic, one));
@@ -517,6 +517,22 @@ fn a_vm_gets_no_more_than_its_clients_manifest_says() {
     a.of(calls::VFUN_NIC_MR_END, two.0).unwrap();
     b.region(0, 1, access::ALL);
     assert!(one.1 != 0 && refused(&mut a).is_ok() && refused(&mut a) == Err(QUOTA));
+}
+
+/// A region that is not complete is what its program says of it.
+#[test]
+fn who_claims_all_memory_takes_none_from_others() {
+    let running = RunningNic::new();
+    let one = (Some("one"), None);
+    let [mut a, mut b] = [(); 2].map(|()| Program::at(&running.nic, one));
+    let most = u64::MAX - PAGE as u64;
+    for _ in 0..2 {
+        let (_, key) = a.region_of(0, most, access::ALL, &[(HANDLE, 0, 1)]).unwrap();
+        assert_eq!(key, 0, "most of its pages are to come");
+    }
+    b.region(0, 1, access::ALL);
+    let facts = running.nic.counts_of_channel(a.key).unwrap().facts;
+    assert_eq!(ProgramFacts::of(&facts).unwrap().registered_bytes, 0);
 }
 
 #[test]

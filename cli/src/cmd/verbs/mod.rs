@@ -25,7 +25,7 @@ and are not seen. All functions: docs/verbs-functions.md.
 
 Examples:
   vfun verbs check ib_write_bw rping       programs that the shell finds, too
-  vfun verbs check --all ./server          each function, also those that work
+  vfun verbs check --all ./server          show functions that work, too
 
 Exit code: 0 if all works; 1 if something is refused or not known.";
 

@@ -16,7 +16,7 @@ pub struct Known {
     pub why: &'static str,
 }
 
-/// Of one that is not in the table.
+/// What is said of a function that is not in the table.
 pub const NOT_KNOWN: Known = Known {
     state: UNKNOWN,
     why: "libvfunverbs does not know it: the real library's would run, without a device",

@@ -1,5 +1,5 @@
 //! What this process has mapped: by the kernel's question for one address (Linux 6.11), or as `/proc/self/maps`
-//! says, which takes the longer the more there is.
+//! says, which takes longer the more mappings there are.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -67,12 +67,14 @@ impl Maps {
     pub fn at(&mut self, addr: usize) -> Option<Mapping> {
         if self.text.is_none() {
             match self.ask(addr) {
-                Err(libc::ENOTTY) => {
+                Ok(mapping) => return Some(mapping),
+                Err(libc::ENOENT) => return None,
+                // An older kernel, or one that does not let this process ask.
+                Err(_) => {
                     let mut text = String::new();
                     self.file.read_to_string(&mut text).ok()?;
                     self.text = Some(text);
                 }
-                answer => return answer.ok(),
             }
         }
         let text = self.text.as_deref()?;

@@ -109,7 +109,7 @@ pub fn remove(link: u32, number: u32) {
     ids(|all| all.remove(&(link, number)));
 }
 
-/// Runs while no id is told of anything.
+/// Runs something while no thread gives an event to an id.
 pub fn quietly<T>(run: impl FnOnce() -> T) -> T {
     ids(|_| run())
 }

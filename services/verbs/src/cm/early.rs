@@ -19,7 +19,7 @@ struct EarlyRequest {
     until: Option<u64>,
 }
 
-/// Those that wait, the oldest first. Ids among them may have gone meanwhile.
+/// Requests that wait, the oldest first. The id of a request may have ended meanwhile.
 #[derive(Default)]
 pub(super) struct Early(VecDeque<EarlyRequest>);
 
