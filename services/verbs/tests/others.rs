@@ -86,6 +86,10 @@ fn a_datagram_that_nobody_may_take_is_dropped() {
     // The highest bit stands for the sender's own key.
     send(&mut lab, &mut x, y.qpn, 0x8000_0000, ah);
     assert_eq!(y.ended(), [(10, Success)]);
+    let before = lab.nic.counts().all;
+    assert_eq!(lab.nic.program_counts(a.program).map(|all| all.dropped), Some(5));
+    lab.nic.end_program(a.program).unwrap();
+    assert_eq!((lab.nic.counts().all, lab.nic.program_counts(a.program)), (before, None));
 }
 
 #[test]
