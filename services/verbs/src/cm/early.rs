@@ -65,7 +65,8 @@ impl Cm {
         for new in self.early.0.iter_mut().rev().take_while(|one| one.until.is_none()) {
             new.until = Some(now + CM_EARLY_NS);
         }
-        while let Some(one) = self.early.0.pop_front_if(|one| one.until.is_none_or(|t| t <= now)) {
+        while self.early.0.front().is_some_and(|one| one.until.is_none_or(|t| t <= now)) {
+            let Some(one) = self.early.0.pop_front() else { break };
             if self.waiting(one.id).is_some() {
                 self.tell_end(one.id, CmKind::Rejected, (NO_SERVICE, CmData::default()));
             }
