@@ -45,11 +45,12 @@ extern "C" {
 #define VFUN_FEATURE_SIGNATURES (UINT64_C(1) << 6)
 #define VFUN_FEATURE_NET_ADMIN (UINT64_C(1) << 7)
 #define VFUN_FEATURE_QUEUES (UINT64_C(1) << 8)
+#define VFUN_FEATURE_PAGES (UINT64_C(1) << 9)
 #define VFUN_FEATURE_OFFERED \
 	(VFUN_FEATURE_DOORBELL | VFUN_FEATURE_FLOOR | VFUN_FEATURE_BUFFERS | \
 	 VFUN_FEATURE_WINDOWS | VFUN_FEATURE_MODULE | \
 	 VFUN_FEATURE_SIGNATURES | VFUN_FEATURE_NET_ADMIN | \
-	 VFUN_FEATURE_QUEUES)
+	 VFUN_FEATURE_QUEUES | VFUN_FEATURE_PAGES)
 
 /* A function's version: major in the upper half, minor in the lower. */
 #define VFUN_FUNCTION_VERSION(major, minor) \
@@ -620,6 +621,29 @@ struct vfun_empty {
 
 /* Of vfun_buffer_get: the host's memory behind it is contiguous, too. */
 #define VFUN_BUFFER_CONTIGUOUS 1
+/* Of vfun_buffer_get: it is a table of pages of the VM's memory, which the kernel module alone writes. */
+#define VFUN_BUFFER_PAGES 2
+
+#define VFUN_PAGES_MAGIC UINT64_C(0x3153454741504656)
+/* Where a table's entries begin, bytes, and the bytes of one. */
+#define VFUN_PAGES_ENTRIES 4096
+#define VFUN_PAGES_ENTRY_BYTES 8
+/* An entry: there is a page, the program may write it, and below that the page's number. */
+#define VFUN_PAGES_ENTRY_THERE (UINT64_C(1) << 63)
+#define VFUN_PAGES_ENTRY_WRITE (UINT64_C(1) << 62)
+#define VFUN_PAGES_NO_PAGE UINT64_C(0xffffffffffffffff)
+
+/*
+ * Head of a table: `low` and `high` are numbers of pages of the module's own, below 4 GiB and from there on,
+ * that begin with `secret`; VFUN_PAGES_NO_PAGE if there is none. The magic is written last.
+ */
+struct vfun_pages_head {
+	uint64_t magic;
+	uint64_t low;
+	uint64_t high;
+	uint8_t secret[16];
+	uint8_t reserved[24];
+};
 
 struct vfun_buffer_get {
 	uint64_t grant;

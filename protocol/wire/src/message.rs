@@ -307,7 +307,7 @@ wire_struct! {
         bytes: U64,
         /// Alignment wanted, a power of two from a page to [`BUFFER_ALIGN_MAX`]; 0 for a page.
         align: U64,
-        /// [`BUFFER_CONTIGUOUS`], or 0 for none.
+        /// [`BUFFER_CONTIGUOUS`] or [`BUFFER_PAGES`], or 0 for none.
         flags: U32,
         reserved: U32,
     }
@@ -315,6 +315,8 @@ wire_struct! {
 
 /// Flag of [`BufferGet`]: its bytes lie side by side in the host's memory too, as a device wants them.
 pub const BUFFER_CONTIGUOUS: u32 = 1;
+/// Flag of [`BufferGet`]: it is a table of pages of the VM's memory ([`crate::pages`]).
+pub const BUFFER_PAGES: u32 = 2;
 
 wire_struct! {
     /// Answer to [`BufferGet`]: where the buffer is.

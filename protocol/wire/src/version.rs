@@ -33,6 +33,9 @@ impl Features {
     pub const NET_ADMIN: Features = Features(1 << 7);
     /// Channels of queues ([`crate::queues`]).
     pub const QUEUES: Features = Features(1 << 8);
+    /// Buffers that are tables of pages of the VM's own memory ([`crate::pages`]). The kernel
+    /// module alone writes them; its word (R-NEG-12), which programs cannot give.
+    pub const PAGES: Features = Features(1 << 9);
 
     /// What this version of the code implements.
     pub const OFFERED: Features = Features(
@@ -43,7 +46,8 @@ impl Features {
             | Self::MODULE.0
             | Self::SIGNATURES.0
             | Self::NET_ADMIN.0
-            | Self::QUEUES.0,
+            | Self::QUEUES.0
+            | Self::PAGES.0,
     );
 
     /// What both sides have.

@@ -9,6 +9,7 @@ use vfun_wire::header::{GuestPage, Role, WindowEntry, WindowHeader};
 use vfun_wire::kind::{CallsShape, ChannelKind};
 use vfun_wire::message::*;
 use vfun_wire::nack::{NackBody, NackCode};
+use vfun_wire::pages::PagesHead;
 use vfun_wire::queues::QueuesShape;
 use vfun_wire::range::{Access, Range};
 use vfun_wire::status::{BreakReason, Status};
@@ -100,6 +101,7 @@ structs! {
     BufferAck { buffer, range }
     BufferPut { buffer }
     WindowHere { key, here, reserved }
+    PagesHead { magic, low, high, secret, reserved }
     Attach { magic, client, credential_len, remote, reserved, credential }
     AttachAck { magic, code, sentence_len, vectors, window_bytes, sentence }
     FrameHead { body_bytes, kind, reserved, id }
@@ -161,7 +163,8 @@ constants! {
         SLEEPS, LIFE, RANG, DONE, FAILED, BYTES, FACTS, FACTS_WORDS, FREE,
     }
     "" [version] { VERSION, VERSION_MIN }
-    "" [message] { LIST_ENTRIES, CODE_ENTRIES, BUFFER_CONTIGUOUS }
+    "" [message] { LIST_ENTRIES, CODE_ENTRIES, BUFFER_CONTIGUOUS, BUFFER_PAGES }
+    "PAGES_" [pages] { MAGIC, ENTRIES, ENTRY_BYTES, ENTRY_THERE, ENTRY_WRITE, NO_PAGE }
     "" [attach] { ATTACH_MAGIC }
     "" [ivshmem] {
         PCI_VENDOR, PCI_DEVICE, REG_IVPOSITION, REG_DOORBELL, HOST_PEER, FIRST_VM_PEER,
@@ -185,6 +188,7 @@ fn other_constants(out: &mut Expect) {
         ("FEATURE_SIGNATURES", Features::SIGNATURES.0),
         ("FEATURE_NET_ADMIN", Features::NET_ADMIN.0),
         ("FEATURE_QUEUES", Features::QUEUES.0),
+        ("FEATURE_PAGES", Features::PAGES.0),
         ("FEATURE_OFFERED", Features::OFFERED.0),
     ] {
         out.push((format!("VFUN_{name}"), value));
@@ -205,6 +209,7 @@ const OTHER_CONSTANTS: &[&str] = &[
     "version::Features::SIGNATURES",
     "version::Features::NET_ADMIN",
     "version::Features::QUEUES",
+    "version::Features::PAGES",
     "version::Features::OFFERED",
     // A file's name: no program in C reaches a window in a folder.
     "dir::WINDOW",
