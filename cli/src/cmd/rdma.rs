@@ -69,6 +69,7 @@ fn render(grants: &[GrantRow]) -> String {
         ">QUEUE PAIRS",
         ">REGIONS",
         ">REGISTERED",
+        "MEMORY",
         ">DONE",
         ">FAILED",
         ">BYTES",
@@ -85,6 +86,7 @@ fn render(grants: &[GrantRow]) -> String {
             nic.queue_pairs.to_string(),
             nic.regions.to_string(),
             out::bytes(nic.registered_bytes),
+            if nic.pinned { "pinned in the VM" } else { "in the window" }.into(),
             out::count(grant.counters.calls),
             out::count(grant.counters.errors),
             out::bytes(grant.counters.bytes_out),
@@ -118,6 +120,9 @@ struct ExplainedVm {
     queue_pairs: u64,
     regions: u64,
     registered_bytes: u64,
+    /// The file that is the VM's memory, all of which the NIC may map; none: what programs register moves into
+    /// the window.
+    shared_memory: Option<String>,
 }
 
 fn explain(admin: &Admin, output: Output, name: &str) -> Result<()> {
@@ -177,6 +182,7 @@ fn of_vm(client: &ClientRow, vm: &str, grants: &[GrantRow]) -> ExplainedVm {
         queue_pairs: sum(|nic| nic.queue_pairs.into()),
         regions: sum(|nic| nic.regions.into()),
         registered_bytes: sum(|nic| nic.registered_bytes),
+        shared_memory: client.shared_memory.get(vm).cloned(),
     }
 }
 
@@ -205,6 +211,7 @@ fn text(said: &Explained) -> String {
         ">QUEUE PAIRS",
         ">REGIONS",
         ">REGISTERED",
+        "MEMORY",
     ]);
     for vm in &said.vms {
         let number = |most: Option<u64>| most.map(|most| most.to_string());
@@ -216,6 +223,10 @@ fn text(said: &Explained) -> String {
             of_quota(vm.queue_pairs.to_string(), number(nic.queue_pairs)),
             of_quota(vm.regions.to_string(), number(nic.regions)),
             of_quota(out::bytes(vm.registered_bytes), nic.memory.map(out::bytes)),
+            match &vm.shared_memory {
+                Some(file) => format!("stays where it is: the NIC maps {file}"),
+                None => "moves into the window".into(),
+            },
         ]);
     }
     let mut text = format!("{}\n{}", facts.render(), table.render());
@@ -236,6 +247,7 @@ mod tests {
             lid: 2,
             queue_pairs,
             regions: 1,
+            pinned: false,
             registered_bytes: 1 << 20,
             connections: 0,
             wrong_keys: 7,

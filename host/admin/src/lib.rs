@@ -520,6 +520,9 @@ pub struct ClientRow {
     /// host by the client's.
     #[serde(default)]
     pub addresses: BTreeMap<String, IpAddr>,
+    /// Files that are the memory of its VMs, by the VM's name: its services may map all of it.
+    #[serde(default)]
+    pub shared_memory: BTreeMap<String, String>,
 }
 
 /// A VM of a client, and how it is wired, for people.

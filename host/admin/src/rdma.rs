@@ -31,6 +31,9 @@ pub struct RdmaRow {
     pub queue_pairs: u32,
     /// Memory regions.
     pub regions: u32,
+    /// Its memory is pinned, and the NIC reaches it where it is. Else it moves into the window.
+    #[serde(default)]
+    pub pinned: bool,
     /// Bytes of them; memory that is in two of them counts twice.
     pub registered_bytes: u64,
     /// Ids of librdmacm.

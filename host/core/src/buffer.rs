@@ -25,6 +25,9 @@ pub enum Stage {
         /// It was taken away from a program that may not know yet: its pages are given
         /// out again a little later only.
         hold_back: bool,
+        /// Who gave it back, and is told when no service has it any more: a table.
+        #[serde(default)]
+        giving: Option<ReplyTo>,
     },
 }
 
@@ -37,6 +40,9 @@ pub struct Buffer {
     /// The grant that it belongs to; [`Handle::NONE`] for the session.
     #[serde(with = "serial")]
     pub grant: Handle,
+    /// It is a table of pages of its VM's memory ([`vfun_wire::pages`]).
+    #[serde(default)]
+    pub pages: bool,
     /// Which memory of its window it lies in.
     pub memory: u16,
     /// Where in that, bytes.

@@ -15,14 +15,14 @@ use super::memory::Memory;
 use super::nacks;
 use super::notes::check_memory;
 use super::place::CONTROL_WINDOW;
-use super::requests::{body, zero};
+use super::requests::{body, empty, zero};
 use super::services::ServiceState;
 use super::table::NoSuch;
 use super::{Action, ControlRequest, Core, Level, ServiceId, WindowId};
 use crate::limits::{BUFFERS_MAX, BUFFERS_PER_CLIENT};
 use std::collections::BTreeSet;
 use vfun_wire::limits::{BUFFER_ALIGN_MAX, BUFFERS, WINDOW_BYTES_MAX};
-use vfun_wire::message::{BUFFER_CONTIGUOUS, BufferAck, BufferGet, BufferPut, Kind};
+use vfun_wire::message::{BUFFER_CONTIGUOUS, BUFFER_PAGES, BufferAck, BufferGet, BufferPut, Kind};
 use vfun_wire::version::Features;
 use vfun_wire::{Handle, Nack, PAGE, page_up};
 use zerocopy::IntoBytes;
@@ -38,13 +38,15 @@ struct Asked {
     bytes: u64,
     align: u64,
     contiguous: bool,
+    /// A table of pages of the VM's memory.
+    pages: bool,
 }
 
 impl Asked {
     fn read(get: &BufferGet) -> Result<Self, Nack> {
         zero("buffer-get's reserved bytes", get.reserved.get() == 0)?;
         let (flags, align) = (get.flags.get(), get.align.get());
-        if flags & !BUFFER_CONTIGUOUS != 0 {
+        if flags & !(BUFFER_CONTIGUOUS | BUFFER_PAGES) != 0 {
             return Err(nacks::malformed(format!("buffer-get has no flags {flags:#x}")));
         }
         let align = if align == 0 { PAGE as u64 } else { align };
@@ -55,7 +57,13 @@ impl Asked {
         let whole = page_up(bytes).filter(|n| (1..=WINDOW_BYTES_MAX).contains(n));
         let bytes = whole.ok_or_else(|| nacks::buffer_bytes(bytes))?;
         let contiguous = flags & BUFFER_CONTIGUOUS != 0;
-        Ok(Asked { grant: Handle(get.grant.get()), bytes, align, contiguous })
+        let (grant, pages) = (Handle(get.grant.get()), flags & BUFFER_PAGES != 0);
+        if pages && (contiguous || grant != Handle::NONE) {
+            return Err(nacks::malformed(
+                "a table of pages belongs to its session, and has no other flags",
+            ));
+        }
+        Ok(Asked { grant, bytes, align, contiguous, pages })
     }
 }
 
@@ -97,6 +105,9 @@ impl Core {
             return Err(nacks::many_buffers(BUFFERS));
         }
         let client = self.client_of(r.to.window)?;
+        if asked.pages {
+            self.may_have_pages(session, &holder, client)?;
+        }
         self.room_for_a_buffer(client)?;
         self.within_buffer_quota(client, asked.bytes)?;
         let further = self.session(session)?.features.has(Features::WINDOWS);
@@ -110,6 +121,7 @@ impl Core {
         let b = Buffer {
             holder,
             grant: asked.grant,
+            pages: asked.pages,
             memory,
             offset,
             bytes: asked.bytes,
@@ -125,7 +137,9 @@ impl Core {
         let handle = self.buffers.insert(b);
         out.push(Action::ZeroBuffer { window, range });
         for service in services {
-            out.push(Action::BufferCame { service, buffer: handle, session, window, range });
+            let buffer = handle;
+            let pages = asked.pages;
+            out.push(Action::BufferCame { service, buffer, session, window, range, pages });
         }
         let b = self.buffers.get(handle).map_err(|_| nacks::no_buffer(handle))?;
         Ok(waiting.is_none().then(|| ack(handle, b)))
@@ -211,7 +225,7 @@ impl Core {
             b.at.insert(service);
             b.owing.insert(service, now);
             let (session, window, range) = (b.holder.session, b.holder.window, b.range());
-            Action::BufferCame { service, buffer, session, window, range }
+            Action::BufferCame { service, buffer, session, window, range, pages: b.pages }
         });
         out.extend(came);
     }
@@ -252,7 +266,12 @@ impl Core {
     }
 
     /// A service has let go of a buffer.
-    pub(super) fn buffer_left(&mut self, service: ServiceId, buffer: Handle) {
+    pub(super) fn buffer_left(
+        &mut self,
+        service: ServiceId,
+        buffer: Handle,
+        out: &mut Vec<Action>,
+    ) {
         // One that is not over is still wanted there: its service's word is not enough.
         let over = |b: &Buffer| b.is_over() && b.at.contains(&service);
         if self.buffers.get(buffer).is_ok_and(over) {
@@ -260,12 +279,18 @@ impl Core {
                 b.owing.remove(&service);
                 b.at.remove(&service);
             });
-            self.free_buffer(buffer);
+            self.free_buffer(buffer, out);
         }
     }
 
     /// Ends a buffer. With `held` it is taken from a program that may not know yet.
-    fn end_buffer(&mut self, buffer: Handle, held: bool, why: &str, out: &mut Vec<Action>) {
+    pub(super) fn end_buffer(
+        &mut self,
+        buffer: Handle,
+        held: bool,
+        why: &str,
+        out: &mut Vec<Action>,
+    ) {
         self.refuse_buffer(buffer, held, nacks::buffer_ended(why), out);
     }
 
@@ -282,9 +307,9 @@ impl Core {
             return;
         }
         out.extend(b.waiting().map(|to| Action::Answer { to, result: Err(nack) }));
-        self.buffers.change(buffer, |b| b.stage = Stage::Ending { hold_back: held });
+        self.buffers.change(buffer, |b| b.stage = Stage::Ending { hold_back: held, giving: None });
         self.take_from_services(buffer, out);
-        self.free_buffer(buffer);
+        self.free_buffer(buffer, out);
     }
 
     /// Tells the services that have a buffer that it is over, if this manager has not.
@@ -303,13 +328,14 @@ impl Core {
     /// Gives a buffer's pages back, if it is over and no service has it any more. Those of
     /// a grant that is over wait until that is freed: only then the guest has been told,
     /// and the time for which they are held back begins.
-    fn free_buffer(&mut self, buffer: Handle) {
+    fn free_buffer(&mut self, buffer: Handle, out: &mut Vec<Action>) {
         let Ok(b) = self.buffers.get(buffer) else { return };
-        let Stage::Ending { hold_back } = b.stage else { return };
+        let Stage::Ending { hold_back, giving } = b.stage else { return };
         if !b.at.is_empty() || self.grant_closes(b.grant) {
             return;
         }
         let Some(b) = self.buffers.remove(buffer) else { return };
+        out.extend(giving.map(|to| Action::Answer { to, result: Ok(empty()) }));
         if let Some(w) = self.windows.get_mut(&b.holder.window).filter(|_| !b.lost) {
             w.give_range(b.memory, (b.offset, b.bytes), hold_back.then_some(self.now));
         }
@@ -321,8 +347,8 @@ impl Core {
     }
 
     /// A grant is freed: so are those of its buffers that no service has.
-    pub(super) fn free_buffers_of_grant(&mut self, grant: Handle) {
-        self.buffers.over_of(grant).into_iter().for_each(|h| self.free_buffer(h));
+    pub(super) fn free_buffers_of_grant(&mut self, grant: Handle, out: &mut Vec<Action>) {
+        self.buffers.over_of(grant).into_iter().for_each(|h| self.free_buffer(h, out));
     }
 
     /// Ends the buffers of a session.
@@ -366,7 +392,7 @@ impl Core {
                     b.at.remove(&service);
                 });
                 self.answer_for(buffer, out);
-                self.free_buffer(buffer);
+                self.free_buffer(buffer, out);
             }
         }
     }
@@ -467,7 +493,7 @@ impl Core {
             }
             self.take_from_services(buffer, out);
             self.answer_for(buffer, out);
-            self.free_buffer(buffer);
+            self.free_buffer(buffer, out);
         }
     }
 

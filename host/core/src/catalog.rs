@@ -221,8 +221,42 @@ pub struct Client {
     /// Addresses of its VMs in the network that they have among themselves, by the VM's name;
     /// that of programs on the host by the client's. Those that have one.
     pub addresses: BTreeMap<String, IpAddr>,
+    /// Memory of its VMs that the client's services may map, all of it, by the VM's name.
+    pub shared_memory: BTreeMap<String, SharedMemory>,
     /// The NIC that its programs for RDMA see.
     pub rdma: Rdma,
+}
+
+/// Where all memory of a VM is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SharedMemory {
+    /// In this file.
+    File(PathBuf),
+    /// In the largest memfd of the process whose number is in this file.
+    Process(PathBuf),
+}
+
+/// Stands before the path of [`SharedMemory::Process`].
+const PIDFILE: &str = "pidfile:";
+
+impl SharedMemory {
+    /// As a manifest says it; none: it is no path from the root.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (make, path): (fn(PathBuf) -> Self, _) = match text.strip_prefix(PIDFILE) {
+            Some(path) => (SharedMemory::Process, path),
+            None => (SharedMemory::File, text),
+        };
+        path.starts_with('/').then(|| make(path.into()))
+    }
+}
+
+impl std::fmt::Display for SharedMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SharedMemory::File(path) => write!(f, "{}", path.display()),
+            SharedMemory::Process(path) => write!(f, "{PIDFILE}{}", path.display()),
+        }
+    }
 }
 
 /// A VM of a client.

@@ -298,6 +298,8 @@ pub enum Action {
         window: WindowId,
         /// Where the memory lies in the window.
         range: Range,
+        /// It is a table of pages of the VM's memory, which the service is to get, too.
+        pages: bool,
     },
     /// Take a buffer from a service.
     BufferGone { service: ServiceId, buffer: Handle },

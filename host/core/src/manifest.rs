@@ -5,6 +5,7 @@ mod addresses;
 mod drivers;
 mod nics;
 mod rdma;
+mod shared_memory;
 pub mod window;
 
 use crate::catalog::{Client, ClientKind, Function, OverTcp, Vm};
@@ -328,6 +329,7 @@ struct ClientToml {
     vm: BTreeMap<Spanned<String>, VmToml>,
     nics: Option<Spanned<NicsToml>>,
     address: Option<Spanned<String>>,
+    shared_memory: Option<Spanned<String>>,
     rdma: Option<rdma::RdmaToml>,
 }
 
@@ -339,6 +341,7 @@ struct VmToml {
     transport: Option<Spanned<String>>,
     nics: Option<Spanned<NicsToml>>,
     address: Option<Spanned<String>>,
+    shared_memory: Option<Spanned<String>>,
 }
 
 fn vm() -> Spanned<String> {
@@ -365,6 +368,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
     let vms = vms(&src, &name, kind, Vm { name: name.clone(), transport, window_bytes }, &t)?;
     let nics = nics::of_client(&src, &name, kind, &t)?;
     let addresses = addresses::of_client(&src, &name, &t)?;
+    let shared_memory = shared_memory::of_client(&src, (&name, kind), &t)?;
     let rdma = rdma::of_client(&src, t.rdma.as_ref(), &addresses)?;
     for f in &t.functions {
         if f.get_ref() != "*" {
@@ -416,6 +420,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         uids: t.uids,
         nics,
         addresses,
+        shared_memory,
         rdma,
     })
 }
@@ -551,6 +556,7 @@ pub fn default_host_client(id: u32) -> Client {
         uids: vec![],
         nics: BTreeMap::new(),
         addresses: BTreeMap::new(),
+        shared_memory: BTreeMap::new(),
         rdma: Default::default(),
     }
 }

@@ -44,6 +44,18 @@ pub(super) fn buffer_over(buffer: Handle) -> Nack {
     Nack::new(NackCode::Stale, sentence)
 }
 
+pub(super) fn pages_need_module() -> Nack {
+    let sentence = "a table of pages is the guest's kernel module's: update the module, or load it";
+    Nack::new(NackCode::Denied, sentence)
+}
+
+pub(super) fn no_shared_memory(vm: &str) -> Nack {
+    let sentence = format!(
+        "the manifest names no memory of VM {vm}: write shared_memory, or let memory move into the window"
+    );
+    Nack::new(NackCode::Denied, sentence)
+}
+
 pub(super) fn buffer_ended(why: &str) -> Nack {
     Nack::new(NackCode::WrongState, format!("the buffer ended while it was being given: {why}"))
 }

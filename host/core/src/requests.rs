@@ -101,6 +101,9 @@ impl Core {
         if self.ended_already(kind, r.to, out) {
             return Ok(None);
         }
+        if kind == Kind::BufferPut && self.table_put(r, out) {
+            return Ok(None);
+        }
         let session = Handle(r.session);
         if !self.own_session(r.to.window, session)?.features.has(row.needs) {
             return Err(nacks::lacks_feature(kind));

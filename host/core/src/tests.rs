@@ -28,6 +28,7 @@ mod holding;
 mod invariants;
 mod leases;
 mod notes;
+mod page_tables;
 mod policy;
 mod queues;
 mod takeover;
@@ -75,6 +76,7 @@ fn client(id: u32, name: &str) -> Client {
         uids: vec![],
         nics: Default::default(),
         addresses: Default::default(),
+        shared_memory: Default::default(),
         rdma: Default::default(),
     }
 }

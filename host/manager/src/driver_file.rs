@@ -8,7 +8,7 @@ use std::path::Path;
 /// The constant that each driver exports.
 const SYMBOL: &[u8] = b"vfun_driver_info";
 /// The interfaces that this version knows.
-const ABIS: std::ops::RangeInclusive<u32> = 1..=3;
+const ABIS: std::ops::RangeInclusive<u32> = 1..=4;
 /// Where the name lies, and how long it may be with the zero at its end.
 const NAME: std::ops::Range<usize> = 8..72;
 /// Up to the end of the version.

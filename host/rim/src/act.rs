@@ -203,7 +203,7 @@ pub trait Act: System {
 
     /// Gives a service a buffer.
     fn bring(&mut self, action: Action) {
-        let Action::BufferCame { service, buffer, session, window, range } = action else {
+        let Action::BufferCame { service, buffer, session, window, range, pages } = action else {
             return;
         };
         let memory = range.window.get();
@@ -214,6 +214,7 @@ pub trait Act: System {
             offset: range.offset.get(),
             bytes: range.bytes.get(),
             sealed: self.is_sealed(window, memory),
+            pages,
         };
         self.tell(service, ServiceMessage::Buffer(came, window, memory));
     }

@@ -56,6 +56,8 @@ pub struct GuestConfig {
     pub name: String,
     /// RAM in MiB.
     pub memory_mib: u32,
+    /// The file that is all of its RAM, which the host can map, too; QEMU makes it.
+    pub shared_memory: Option<PathBuf>,
     /// Virtual CPUs.
     pub cpus: u32,
     /// Shared memory; window `i` is the PCI device [`Guest::window_bdf`](crate::Guest::window_bdf)`(i)`.
@@ -108,6 +110,7 @@ impl Default for GuestConfig {
         GuestConfig {
             name: "guest".into(),
             memory_mib: 256,
+            shared_memory: None,
             cpus: 1,
             windows: Vec::new(),
             doorbells: Vec::new(),

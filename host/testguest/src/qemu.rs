@@ -89,12 +89,27 @@ impl Line {
 
     fn machine(&mut self, config: &GuestConfig, kernel: &Kernel, accel: Accel, folder: &Path) {
         self.add(&["-name", &format!("vfun-{}", config.name)]);
-        self.add(&["-M", "q35", "-nodefaults", "-no-user-config", "-display", "none"]);
+        let backed =
+            config.shared_memory.as_ref().map(|_| ",memory-backend=ram").unwrap_or_default();
+        self.add(&[
+            "-M",
+            &format!("q35{backed}"),
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+        ]);
         match accel {
             Accel::Kvm => self.add(&["-accel", "kvm", "-cpu", "host"]),
             Accel::Tcg | Accel::Auto => self.add(&["-accel", "tcg,thread=multi", "-cpu", "max"]),
         }
         self.add(&["-m", &memory(config), "-smp", &config.cpus.to_string()]);
+        if let Some(file) = &config.shared_memory {
+            let (path, bytes) = (file.display(), u64::from(config.memory_mib) << 20);
+            let backend =
+                format!("memory-backend-file,id=ram,share=on,mem-path={path},size={bytes}");
+            self.add(&["-object", &backend]);
+        }
         let image = kernel.image();
         self.add(&["-kernel", image.to_str().unwrap_or_default(), "-initrd"]);
         self.add(&[folder.join("initramfs").to_str().unwrap_or_default()]);

@@ -16,7 +16,11 @@ use vfun_wire::header::HEAP_OFF;
 /// A page in the app's window in which no channel lies.
 fn give(s: &mut Service, app: &App, buffer: u64, session: u64) {
     let (offset, bytes) = (HEAP_OFF as u64, 4096);
-    give_in(s, &app.window, BufferCame { buffer, session, origin: 0, offset, bytes, sealed: true });
+    give_in(
+        s,
+        &app.window,
+        BufferCame { buffer, session, origin: 0, offset, bytes, sealed: true, pages: false },
+    );
 }
 
 fn give_in(s: &mut Service, memory: &OwnedFd, came: BufferCame) {
@@ -46,8 +50,15 @@ fn calls_of_one_session_find_its_buffers_and_others_do_not() {
     assert_eq!(one.call(&args(Op::Fill, 2, 7, 97, 4000)).0, Status::DriverError);
     // Told again it is the same; a descriptor that is missing ends nothing.
     give(&mut s, &one, 7, 11);
-    let came =
-        BufferCame { buffer: 9, session: 11, origin: 0, offset: 0, bytes: 4096, sealed: true };
+    let came = BufferCame {
+        buffer: 9,
+        session: 11,
+        origin: 0,
+        offset: 0,
+        bytes: 4096,
+        sealed: true,
+        pages: false,
+    };
     s.tell(ToService::BufferCame(came));
     assert_eq!(s.hear(), FromService::BufferHere { buffer: 9 });
     assert_eq!((sum(&one, 9), sum(&one, 7)), (None, Some(8000)));
@@ -102,7 +113,15 @@ fn a_file_that_is_truncated_under_a_call_with_a_buffer_ends_no_service() {
     let file = tempfile::tempfile_in("/dev/shm").unwrap();
     file.set_len(4096).unwrap();
     let (memory, bytes) = (OwnedFd::from(file.try_clone().unwrap()), 4096);
-    let came = BufferCame { buffer: 8, session: 11, origin: 0, offset: 0, bytes, sealed: false };
+    let came = BufferCame {
+        buffer: 8,
+        session: 11,
+        origin: 0,
+        offset: 0,
+        bytes,
+        sealed: false,
+        pages: false,
+    };
     give_in(&mut s, &memory, came);
     let slow = app.post(&args(Op::SlowFill, 30, 8, 0, bytes));
     let at = Mapping::guarded(&memory, 0, bytes as usize, Access::Read).unwrap().read();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfun_remoting::limits::ATTACHED_MAX;
 use vfun_remoting::{Refusal, Writer};
+use vfun_sdk::abi::PagesPlace;
 use vfun_sdk::{Answerer, DriverError};
 
 /// Where a buffer lies in the service. The guest writes there at any moment: read each byte
@@ -38,12 +39,40 @@ impl Held {
     }
 }
 
+/// What a connection lends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lending {
+    Buffer(Memory),
+    /// A table of pages of the VM's memory.
+    Pages(PagesPlace),
+}
+
+impl Lending {
+    /// Bytes of the window.
+    fn len(&self) -> usize {
+        match self {
+            Lending::Buffer(memory) => memory.len,
+            Lending::Pages(place) => place.table_len as usize,
+        }
+    }
+}
+
 struct Lent {
-    memory: Memory,
+    memory: Lending,
     /// Each [`Held`] has it as well.
     uses: Arc<()>,
     call: Option<Answerer>,
     _share: LentShare,
+}
+
+impl Lent {
+    /// One library object's alone: two would write over each other.
+    fn used(&self) -> Result<Used, Refusal> {
+        match Arc::strong_count(&self.uses) {
+            1 => Ok(Used(self.uses.clone())),
+            _ => Err(Refusal::Argument),
+        }
+    }
 }
 
 /// The buffers of one connection, by the handles that the guest knows them by. An open call
@@ -58,11 +87,11 @@ impl Attached {
     pub(crate) fn insert(
         &mut self,
         handle: u64,
-        memory: Memory,
+        memory: Lending,
         call: impl Into<Option<Answerer>>,
     ) -> Result<(), Refusal> {
         let call = call.into();
-        match self.check(handle).and_then(|()| LentShare::take(memory.len)) {
+        match self.check(handle).and_then(|()| LentShare::take(memory.len())) {
             Ok(_share) => {
                 let lent = Lent { memory, uses: Arc::default(), call, _share };
                 self.buffers.insert(handle, lent);
@@ -92,10 +121,19 @@ impl Attached {
     /// object's alone.
     pub fn hold(&self, handle: u64) -> Result<Held, Refusal> {
         let lent = self.buffers.get(&handle).ok_or(Refusal::Argument)?;
-        if Arc::strong_count(&lent.uses) > 1 {
-            return Err(Refusal::Argument); // two would write over each other
+        match lent.memory {
+            Lending::Buffer(memory) => Ok(Held { memory, used: lent.used()? }),
+            Lending::Pages(_) => Err(Refusal::Argument),
         }
-        Ok(Held { memory: lent.memory, used: Used(lent.uses.clone()) })
+    }
+
+    /// A table of pages, and what keeps it and the VM's memory where they are; none: the buffer is no table.
+    pub fn hold_pages(&self, handle: u64) -> Result<Option<(PagesPlace, Used)>, Refusal> {
+        let lent = self.buffers.get(&handle).ok_or(Refusal::Argument)?;
+        match lent.memory {
+            Lending::Buffer(_) => Ok(None),
+            Lending::Pages(place) => Ok(Some((place, lent.used()?))),
+        }
     }
 
     /// Answers the open call: the back end uses the buffer no longer. Refused while it does.

@@ -97,6 +97,7 @@ impl<B: Backend> Drop for Connection<B> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attached::Lending;
     use crate::{Kind, Memory, Name, Native};
     use vfun_sdk::{Config, DriverError, OpenCalls, Out};
 
@@ -139,7 +140,7 @@ mod tests {
         let call = Out::private_later(&mut [0; 8], &calls).on_event().unwrap();
         let _held = calls.hold(0);
         let mut connection = Connection::over(backend);
-        let memory = Memory { start: std::ptr::null_mut(), len: 0 };
+        let memory = Lending::Buffer(Memory { start: std::ptr::null_mut(), len: 0 });
         connection.attached.insert(7, memory, call).unwrap();
         connection.objects.insert(Name::new(0, 1), 1, 1, Name::NONE);
         connection.objects.insert(Name::new(1, 1), 1, 2, Name::NONE);

@@ -30,3 +30,4 @@ pub use objects::{Kind, Native, Objects};
 pub use remoted::Remoted;
 pub use room::{Places, Room};
 pub use vfun_remoting::{NOWHERE, Name, Reader, Refusal, Writer, limits};
+pub use vfun_sdk::abi::PagesPlace;

@@ -1,6 +1,6 @@
 //! The driver of an API: from the bytes of a call to the bytes of an answer.
 
-use crate::attached::Memory;
+use crate::attached::{Lending, Memory};
 use crate::backend::{Backend, Returned};
 use crate::connection::{Connection, only};
 use crate::events::Events;
@@ -97,6 +97,7 @@ impl<B: Backend> Remoted<B> {
     /// Lends memory without an open call.
     #[cfg(feature = "trial")]
     pub(crate) fn lend(&mut self, handle: u64, memory: Memory) {
+        let memory = Lending::Buffer(memory);
         self.connection.attached.insert(handle, memory, None).expect("a handle that is not lent");
     }
 
@@ -219,8 +220,15 @@ impl<B: Backend> Remoted<B> {
         let Ok(handle) = only(&mut Reader::new(body)) else {
             return Ok(self.refuse(Refusal::Malformed));
         };
-        let buffer = out.buffer(handle)?;
-        let memory = Memory { start: buffer.as_mut_ptr(), len: buffer.len() };
+        let memory = match out.pages(handle) {
+            Ok(place) => Lending::Pages(place),
+            // No table: a buffer, or nothing of this app's.
+            Err(e) if e.code == vfun_sdk::abi::BAD_ARGS => {
+                let buffer = out.buffer(handle)?;
+                Lending::Buffer(Memory { start: buffer.as_mut_ptr(), len: buffer.len() })
+            }
+            Err(e) => return Err(e),
+        };
         // A refusal answers the call with an error.
         let _ = self.connection.attached.insert(handle, memory, out.on_event()?);
         Ok(Then::Open)

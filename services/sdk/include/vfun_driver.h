@@ -40,8 +40,9 @@ extern "C" {
 
 /* Version of this interface. Each version only adds to the one before, so a
  * service loads drivers of its own version and of all earlier ones. Version 2
- * added calls that are answered later, version 3 buffers. */
-#define VFUN_DRIVER_ABI 3u
+ * added calls that are answered later, version 3 buffers, version 4 tables of
+ * pages. */
+#define VFUN_DRIVER_ABI 4u
 
 /* Longest name, without the terminating zero. */
 #define VFUN_DRIVER_NAME_BYTES 63u
@@ -115,12 +116,22 @@ struct vfun_open_call {
     const struct vfun_driver_service *service;
 };
 
+/* A table of pages that the kernel module of the caller's VM wrote, for reading
+ * alone, and the VM's memory, as its file has it; both in whole pages, len in bytes. */
+struct vfun_pages_place {
+    const void *table;
+    uint64_t table_len;
+    void *vm;
+    uint64_t vm_len;
+};
+
 /* Call these by the functions at the end of this file. */
 struct vfun_driver_service {
     struct vfun_open_call *(*later)(const struct vfun_driver_service *service, uint32_t flags);
     int (*answer)(struct vfun_open_call *call, int code, const void *bytes, uint64_t len);
     int (*is_open)(const struct vfun_open_call *call);
     int (*buffer)(const struct vfun_driver_service *service, uint64_t handle, void **bytes, uint64_t *len); /* since version 3 */
+    int (*pages)(const struct vfun_driver_service *service, uint64_t handle, struct vfun_pages_place *place); /* since version 4 */
 };
 
 /* One call. The service fills it; the driver writes out_len, the results and,
@@ -214,6 +225,13 @@ static inline int vfun_driver_fail(struct vfun_open_call *call, int code, const 
 static inline int vfun_driver_buffer(const struct vfun_driver_service *service, uint64_t handle, void **bytes, uint64_t *len)
 {
     return service ? service->buffer(service, handle, bytes, len) : VFUN_DRIVER_BAD_ARGS;
+}
+
+/* The same for a table of pages (docs/protocol.md, section 9). Buffers and tables
+ * are apart: neither is found as the other. The VM writes its memory at any moment. */
+static inline int vfun_driver_pages(const struct vfun_driver_service *service, uint64_t handle, struct vfun_pages_place *place)
+{
+    return service ? service->pages(service, handle, place) : VFUN_DRIVER_BAD_ARGS;
 }
 
 /* Whether an answer can still reach the caller: 0 once the call was cancelled,

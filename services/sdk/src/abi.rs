@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// Version of the interface that this SDK is of.
-pub const ABI: u32 = 3;
+pub const ABI: u32 = 4;
 /// Versions that a service loads. Each one only adds to the one before, and a
 /// driver is told its own in `init`.
 pub const ABIS: std::ops::RangeInclusive<u32> = 1..=ABI;
@@ -150,6 +150,23 @@ pub struct DriverService {
     /// bytes; [`BAD_ARGS`] if it has no such buffer. The channel's thread alone asks.
     pub buffer:
         unsafe extern "C" fn(*const DriverService, u64, *mut *mut c_void, *mut u64) -> c_int,
+    /// Since version 4: a table of pages of the caller's VM, and that VM's memory; [`BAD_ARGS`] if the app has
+    /// no such table. The channel's thread alone asks.
+    pub pages: unsafe extern "C" fn(*const DriverService, u64, *mut PagesPlace) -> c_int,
+}
+
+/// Where a table of pages and the VM's memory lie.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PagesPlace {
+    /// The table, for reading alone.
+    pub table: *const c_void,
+    /// Its bytes: whole pages.
+    pub table_len: u64,
+    /// The VM's memory, as its file has it.
+    pub vm: *mut c_void,
+    /// Its bytes: whole pages.
+    pub vm_len: u64,
 }
 
 /// The handle of a call that is answered later. What follows is the service's.

@@ -1,7 +1,7 @@
 //! Memory that an app and its driver both write, as a driver reaches it.
 #![allow(unsafe_code)]
 
-use crate::DriverError;
+use crate::{DriverError, abi};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -23,6 +23,10 @@ pub(crate) enum BufferRefused {
 pub(crate) trait LendBuffers: Send + Sync {
     /// Where a buffer lies, and its bytes, for the call under way; none of another app's.
     fn lend(&self, handle: u64) -> Result<(*mut u8, usize), BufferRefused>;
+    /// The same for a table of pages.
+    fn lend_pages(&self, _: u64) -> Result<abi::PagesPlace, BufferRefused> {
+        Err(BufferRefused::Unknown)
+    }
     /// Keeps what the call under way was lent, and what it will be lent.
     fn pins(&self) -> Option<Pins>;
 }

@@ -108,6 +108,26 @@ impl<'a> Out<'a> {
         }
     }
 
+    /// A table of pages that the kernel module of the caller's VM wrote ([`vfun_wire::pages`]), and that VM's
+    /// memory. Errors, and how long both stay, are those of [`Out::buffer`].
+    pub fn pages(&self, handle: u64) -> Result<abi::PagesPlace, DriverError> {
+        let name = || format!("{}.{}", handle as u32, handle >> 32);
+        let none = || DriverError::bad_args(format!("this app has no table of pages {}", name()));
+        // SAFETY: null, or the service's table, which lives while this does.
+        let service = unsafe { self.service.as_ref() }.ok_or_else(none)?;
+        let mut place = std::mem::MaybeUninit::uninit();
+        // SAFETY: this is the channel's thread, in a call; there is room.
+        match unsafe { (service.pages)(service, handle, place.as_mut_ptr()) } {
+            // SAFETY: the service has written it.
+            abi::OK => Ok(unsafe { place.assume_init() }),
+            abi::BAD_ARGS => Err(none()),
+            code => Err(DriverError::new(
+                code,
+                format!("the memory of table {} is not mapped: the service's log says why", name()),
+            )),
+        }
+    }
+
     /// Whether the call is answered later.
     #[inline]
     pub fn is_later(&self) -> bool {

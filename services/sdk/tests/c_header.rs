@@ -83,7 +83,8 @@ fn layouts(c: &mut String) {
             service,
         }
     );
-    layout!(c, "vfun_driver_service", DriverService { later, answer, is_open, buffer });
+    layout!(c, "vfun_driver_service", DriverService { later, answer, is_open, buffer, pages });
+    layout!(c, "vfun_pages_place", PagesPlace { table, table_len, vm, vm_len });
     layout!(c, "vfun_open_call", OpenCall { service });
     layout!(
         c,

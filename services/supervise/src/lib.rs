@@ -335,6 +335,9 @@ pub struct BufferCame {
     /// Nobody can make its file shorter. Where that is not known, pages may go away.
     #[serde(default)]
     pub sealed: bool,
+    /// It is a table of pages of the VM's memory. That memory's file comes along as a second descriptor.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pages: bool,
 }
 
 /// What a service says to the manager.

@@ -18,6 +18,7 @@ mod errno;
 mod events;
 #[doc(hidden)]
 pub mod generated;
+mod guest;
 mod hand;
 mod lent;
 pub mod limits;

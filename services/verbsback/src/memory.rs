@@ -6,7 +6,8 @@ use crate::lent::LentBuffer;
 use crate::limits::{RUNS_OF_CALL, STAGED_RUNS};
 use crate::nic::{At, Nic};
 use crate::quota::Wants;
-use vfun_verbs_nic::{PageRun, Registration};
+use vfun_verbs::flags::access;
+use vfun_verbs_nic::Registration;
 use vfun_wire::PAGE;
 
 /// Bytes of a run in a call (`VFUN_NIC_RUN_BYTES`).
@@ -16,10 +17,11 @@ const RUN_BYTES: usize = 24;
 pub type Lend<'a> = &'a mut dyn FnMut(u64) -> Result<LentBuffer, Errno>;
 
 /// A run of pages of a buffer, as a program names it.
-struct BufferRun {
-    buffer: u64,
-    page: u64,
-    pages: u64,
+pub struct BufferRun {
+    pub buffer: u64,
+    /// The first one: of the buffer, or a place of a table of pages.
+    pub page: u64,
+    pub pages: u64,
 }
 
 fn read_runs(bytes: &[u8]) -> Result<Vec<BufferRun>, Errno> {
@@ -166,19 +168,20 @@ fn take_runs(
     lend: Lend<'_>,
 ) -> Result<bool, Errno> {
     let needed = pages_of(region.iova, region.length).ok_or(Errno::INVALID)?;
-    if at.station.staged + runs.len() > STAGED_RUNS {
-        return Err(Errno::LIMIT);
+    // Before any is looked at: a run of a table costs time for each page.
+    let named = region.runs.iter().map(|run| run.pages).chain(runs.iter().map(|run| run.pages));
+    let pages = named.fold(0, u64::saturating_add);
+    if pages > needed {
+        return Err(Errno::INVALID);
     }
+    let most = (STAGED_RUNS + region.runs.len()).saturating_sub(at.station.staged);
+    let is_written =
+        region.access & (access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_ATOMIC) != 0;
     for run in runs {
-        let window = at.station.window(at.engine, run.buffer, lend)?;
-        region.runs.push(PageRun { window, page: run.page, pages: run.pages });
+        let what = (run, is_written);
+        at.station.append(at.engine, what, (&mut region.runs, most), lend)?;
     }
-    let pages = region.runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.pages));
-    match pages.ok_or(Errno::INVALID)?.cmp(&needed) {
-        std::cmp::Ordering::Less => Ok(false),
-        std::cmp::Ordering::Equal => Ok(true),
-        std::cmp::Ordering::Greater => Err(Errno::INVALID),
-    }
+    Ok(pages == needed)
 }
 
 fn register(at: &mut At<'_>, region: &mut MadeRegion) -> Result<u32, Errno> {

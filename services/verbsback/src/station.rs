@@ -1,10 +1,13 @@
 //! What all contexts of one connection share: its place in the NIC, and the buffers that it lent.
 
 use crate::errno::Errno;
+use crate::guest::GuestPages;
 use crate::lent::LentBuffer;
+use crate::memory::{BufferRun, Lend};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use vfun_remoting_host::Used;
-use vfun_verbs_nic::{Engine, WindowId};
+use vfun_verbs_nic::{Engine, PageRun, WindowId};
 use vfun_window::{WindowMemory, WriteSpan};
 
 /// The NIC's engine, over real windows.
@@ -13,6 +16,8 @@ pub type NicEngine = Engine<WindowMemory, WriteSpan>;
 /// A buffer that regions lie in.
 struct StationWindow {
     window: WindowId,
+    /// The window is the VM's memory, and these are the program's pages of it.
+    pages: Option<GuestPages>,
     _used: Used,
     /// Regions that lie in it, with or without a key.
     regions: u32,
@@ -30,19 +35,42 @@ pub struct Station {
 impl Station {
     /// The window that is this buffer, made if it is none yet. Who does not use it after all says
     /// so by [`Station::tidy`].
-    pub fn window(
+    fn window(
         &mut self,
         engine: &mut NicEngine,
         handle: u64,
-        lend: &mut dyn FnMut(u64) -> Result<LentBuffer, Errno>,
-    ) -> Result<WindowId, Errno> {
-        if let Some(known) = self.windows.get(&handle) {
-            return Ok(known.window);
-        }
-        let (span, used) = lend(handle)?;
+        lend: Lend<'_>,
+    ) -> Result<&StationWindow, Errno> {
+        let room = match self.windows.entry(handle) {
+            Entry::Occupied(known) => return Ok(known.into_mut()),
+            Entry::Vacant(room) => room,
+        };
+        let LentBuffer { span, pages, used } = lend(handle)?;
         let window = engine.add_window(span)?;
-        self.windows.insert(handle, StationWindow { window, _used: used, regions: 0 });
-        Ok(window)
+        Ok(room.insert(StationWindow { window, pages, _used: used, regions: 0 }))
+    }
+
+    /// Appends pages of a buffer to those of a region. So many runs may be there at most.
+    pub fn append(
+        &mut self,
+        engine: &mut NicEngine,
+        (run, is_written): (&BufferRun, bool),
+        (runs, most): (&mut Vec<PageRun>, usize),
+        lend: Lend<'_>,
+    ) -> Result<(), Errno> {
+        let its = self.window(engine, run.buffer, lend)?;
+        let mut push = |run| {
+            if runs.len() >= most {
+                return Err(Errno::LIMIT);
+            }
+            runs.push(run);
+            Ok(())
+        };
+        let (window, place) = (its.window, (run.page, run.pages));
+        match &its.pages {
+            Some(pages) => pages.each_run(window, place, is_written, push),
+            None => push(PageRun { window, page: run.page, pages: run.pages }),
+        }
     }
 
     /// One more region has pages of this buffer.

@@ -96,6 +96,7 @@ impl Args {
             spin: self.spin,
             vms: self.vm.iter().map(|vm| WantedVm::named(vm)).collect(),
             addresses: BTreeMap::new(),
+            shared_memory: BTreeMap::new(),
             rdma: RdmaView::default(),
         })
     }
@@ -142,6 +143,7 @@ pub fn run(admin: &Admin, args: &Args) -> Result<ClientRow> {
                 (Some(row), None) => {
                     wanted.vms = WantedVm::all_of(&row);
                     (wanted.addresses, wanted.rdma) = (row.addresses, row.rdma);
+                    wanted.shared_memory = row.shared_memory;
                 }
                 (None, _) => {}
             }

@@ -27,8 +27,9 @@ pub struct Wanted {
     pub spin: bool,
     /// Its VMs; the one of a manifest that names none, if it is empty.
     pub vms: Vec<WantedVm>,
-    /// Addresses of VMs and what `[rdma]` says, which no option changes.
+    /// Addresses and memory of VMs, and what `[rdma]` says, which no option changes.
     pub addresses: BTreeMap<String, IpAddr>,
+    pub shared_memory: BTreeMap<String, String>,
     pub rdma: RdmaView,
 }
 
@@ -57,19 +58,13 @@ impl WantedVm {
         vms.collect()
     }
 
-    fn table(&self, address: Option<&IpAddr>) -> Result<toml::Table> {
+    fn table(&self, of: &Wanted) -> Result<toml::Table> {
         names::check(&self.name)
             .map_err(|e| Failure::usage(format!("--vm: the name '{}': {e}", self.name)))?;
         let mut t = toml::Table::new();
         wiring(&mut t, self.window.as_deref(), self.transport.as_deref())?;
-        add_address(&mut t, address);
+        of.add_facts(&mut t, &self.name);
         Ok(t)
-    }
-}
-
-fn add_address(t: &mut toml::Table, address: Option<&IpAddr>) {
-    if let Some(address) = address {
-        t.insert("address".into(), address.to_string().into());
     }
 }
 
@@ -107,6 +102,16 @@ fn wiring(t: &mut toml::Table, window: Option<&str>, transport: Option<&str>) ->
 }
 
 impl Wanted {
+    /// What no option changes of a VM, as keys of a table.
+    fn add_facts(&self, t: &mut toml::Table, vm: &str) {
+        if let Some(address) = self.addresses.get(vm) {
+            t.insert("address".into(), address.to_string().into());
+        }
+        if let Some(file) = self.shared_memory.get(vm) {
+            t.insert("shared_memory".into(), file.clone().into());
+        }
+    }
+
     /// A VM's client with the defaults.
     pub fn vm(name: &str) -> Self {
         Wanted {
@@ -123,6 +128,7 @@ impl Wanted {
             spin: false,
             vms: vec![],
             addresses: BTreeMap::new(),
+            shared_memory: BTreeMap::new(),
             rdma: RdmaView::default(),
         }
     }
@@ -176,9 +182,9 @@ pub fn text(w: &Wanted) -> Result<String> {
         t.insert("rdma".into(), rdma.into());
     }
     if w.vms.is_empty() {
-        add_address(&mut t, w.addresses.get(&w.name));
+        w.add_facts(&mut t, &w.name);
     } else {
-        let table = |vm: &WantedVm| vm.table(w.addresses.get(&vm.name));
+        let table = |vm: &WantedVm| vm.table(w);
         let vms = w.vms.iter().map(|vm| Ok((vm.name.clone(), table(vm)?.into())));
         t.insert("vm".into(), toml::Value::Table(vms.collect::<Result<_>>()?));
     }
@@ -237,9 +243,11 @@ mod tests {
         let read =
             |w: &Wanted| vfun_core::manifest::client(Path::new("x"), &text(w).unwrap(), 1).unwrap();
         let addresses = BTreeMap::from([("a".to_owned(), "10.0.0.5".parse().unwrap())]);
-        let own = Wanted { rdma, addresses, ..Wanted::vm("a") };
+        let shared_memory = BTreeMap::from([("a".to_owned(), "/dev/shm/a".to_owned())]);
+        let own = Wanted { rdma, addresses, shared_memory, ..Wanted::vm("a") };
         let c = read(&own);
         assert_eq!(c.addresses, own.addresses);
+        assert_eq!(c.shared_memory["a"].to_string(), "/dev/shm/a");
         assert_eq!(c.rdma.network.unwrap().to_string(), "10.0.0.0/24");
         let settings: Vec<_> =
             c.rdma.settings().map(|(name, most)| format!("{name}={most}")).collect();

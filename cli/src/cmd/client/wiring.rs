@@ -150,6 +150,7 @@ pub(in crate::cmd) mod tests {
             tokens_valid: 0,
             rdma: Default::default(),
             addresses: Default::default(),
+            shared_memory: Default::default(),
         }
     }
 

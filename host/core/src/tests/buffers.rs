@@ -78,7 +78,7 @@ fn what_cannot_be_is_refused_by_name() {
     refused(&mut b, s, get(0, 1, 2048, 0), BeyondLimit, &["2048", "4096 to 2097152"]);
     refused(&mut b, s, get(0, 1, 12288, 0), BeyondLimit, &["power of two"]);
     refused(&mut b, s, get(0, 1, 4 << 20, 0), BeyondLimit, &["4194304"]);
-    refused(&mut b, s, get(0, 1, 0, 2), Malformed, &["flags 0x2"]);
+    refused(&mut b, s, get(0, 1, 0, 4), Malformed, &["flags 0x4"]);
     let reserved = BufferGet { reserved: U32::new(1), ..get(0, 1, 0, 0) };
     refused(&mut b, s, reserved, Malformed, &["reserved"]);
     refused(&mut b, s, get(5, 1, 0, 0), BadHandle, &["no grant"]);

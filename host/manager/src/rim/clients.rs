@@ -2,6 +2,7 @@
 
 use super::answers::Noted;
 use super::rdma;
+use super::shared_memory::shared_memory;
 use super::{Daemon, wiring};
 use crate::admin::{ClientRow, Reply, VmRow};
 use crate::core::Event;
@@ -67,6 +68,7 @@ impl Daemon {
             tokens_valid: self.tokens_valid(c.id),
             rdma: rdma::view(&c.rdma),
             addresses: c.addresses.clone(),
+            shared_memory: shared_memory(c),
         };
         match row.vms.first() {
             Some(vm) => row.of_vm(vm),

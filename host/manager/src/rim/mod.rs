@@ -53,6 +53,7 @@ mod progress;
 mod rdma;
 mod records;
 mod setup;
+mod shared_memory;
 mod submissions;
 mod system;
 mod threads;

@@ -33,6 +33,7 @@ impl Daemon {
             lid: facts.lid,
             queue_pairs: facts.queue_pairs,
             regions: facts.regions,
+            pinned: self.rim.core.has_page_tables(g.holder.session),
             registered_bytes: facts.registered_bytes,
             connections: facts.connections,
             wrong_keys: facts.wrong_keys,

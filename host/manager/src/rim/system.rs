@@ -274,7 +274,14 @@ impl Daemon {
         let control = self.rim.windows.get(&window).filter(|_| memory == 0);
         let data = || self.data_of(window, memory).map(|(_, d)| d.pages());
         let pages = control.map(|a| a.window.pages()).or_else(data).ok_or_else(gone)?;
-        vfun_supervise::send(process.socket(), message, &[pages.fd().as_fd()])?;
+        let vm = match message {
+            ToService::BufferCame(came) if came.pages => self.shared_memory(window),
+            _ => None,
+        };
+        let memory = pages.fd();
+        let files = [Some(memory.as_fd()), vm.as_ref().map(|vm| vm.as_fd())];
+        let files: Vec<_> = files.into_iter().flatten().collect();
+        vfun_supervise::send(process.socket(), message, &files)?;
         Ok(None)
     }
 

@@ -75,7 +75,7 @@ struct Handle {
     _pins: Option<Pins>,
 }
 
-const TABLE: abi::DriverService = abi::DriverService { later, answer, is_open, buffer };
+const TABLE: abi::DriverService = abi::DriverService { later, answer, is_open, buffer, pages };
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -184,6 +184,26 @@ unsafe extern "C" fn buffer(
                 *bytes = ptr.cast();
                 *len = n as u64;
             }
+            abi::OK
+        }
+        Err(BufferRefused::Unknown) => abi::BAD_ARGS,
+        Err(BufferRefused::Unmapped) => abi::PANIC,
+    }
+}
+
+/// # Safety
+/// `service` is the table of a living [`OpenCalls`]; there is room at `place`.
+unsafe extern "C" fn pages(
+    service: *const abi::DriverService,
+    handle: u64,
+    place: *mut abi::PagesPlace,
+) -> c_int {
+    // SAFETY: as promised, it is what an Arc of a living OpenCalls points to.
+    let shared = unsafe { &*service.cast::<Shared>() };
+    match shared.lend.lend_pages(handle) {
+        Ok(found) => {
+            // SAFETY: as promised, there is room.
+            unsafe { *place = found };
             abi::OK
         }
         Err(BufferRefused::Unknown) => abi::BAD_ARGS,

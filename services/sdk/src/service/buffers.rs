@@ -2,12 +2,13 @@
 //! the manager says, or a call uses it, and found by calls of its own app alone.
 
 use super::pulse::Pulse;
+use crate::abi::PagesPlace;
 use crate::buffer::{BufferRefused, LendBuffers, Pins};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use vfun_supervise::BufferCame;
-use vfun_window::{Access, Mapping, WriteSpan};
+use vfun_window::{Access, Mapping, ReadSpan, WriteSpan};
 use vfun_wire::limits::WINDOW_BYTES_MAX;
 
 /// Most buffers at once that lie in files which others can make shorter. The other places
@@ -16,9 +17,26 @@ const GUARDED: usize = 1024;
 
 /// A buffer as it is mapped.
 pub struct MappedBuffer {
-    span: WriteSpan,
+    memory: Memory,
     /// One of the [`GUARDED`].
     _guarded: Option<Arc<()>>,
+}
+
+/// What is mapped.
+enum Memory {
+    /// A buffer.
+    Both(WriteSpan),
+    /// A table of pages, and the VM's memory.
+    Pages(ReadSpan, Arc<WriteSpan>),
+}
+
+impl Memory {
+    fn is_lost(&self) -> bool {
+        match self {
+            Memory::Both(span) => span.is_lost(),
+            Memory::Pages(table, vm) => table.is_lost() || vm.is_lost(),
+        }
+    }
 }
 
 /// It is gone from this process with the last that has it.
@@ -35,16 +53,20 @@ pub struct Buffers {
     all: Mutex<BTreeMap<u64, (u64, Option<Mapped>)>>,
     /// Each guarded one that is mapped has it, too.
     guarded: Arc<()>,
+    /// Memory of VMs that is mapped, by its file: the tables of one VM share it.
+    vms: Mutex<BTreeMap<(u64, u64), Weak<WriteSpan>>>,
 }
 
 impl Buffers {
     /// Maps one. Told again, of one that is mapped, it changes nothing. Calls that name
     /// one that cannot be mapped are told so.
-    pub fn came(&self, came: &BufferCame, memory: Option<OwnedFd>) -> Result<(), String> {
+    pub fn came(&self, came: &BufferCame, files: Vec<OwnedFd>) -> Result<(), String> {
         if let Some((_, Some(_))) = locked(&self.all).get(&came.buffer) {
             return Ok(());
         }
-        let mapped = memory.ok_or("its memory is missing".into()).and_then(|m| self.map(came, &m));
+        let mut files = files.into_iter();
+        let memory = files.next().ok_or("its memory is missing".to_owned());
+        let mapped = memory.and_then(|memory| self.map(came, &memory, files.next()));
         let (mapped, done) = match mapped {
             Ok(place) => (Some(Arc::new(place)), Ok(())),
             Err(e) => (None, Err(e)),
@@ -53,7 +75,12 @@ impl Buffers {
         done
     }
 
-    fn map(&self, came: &BufferCame, memory: &OwnedFd) -> Result<MappedBuffer, String> {
+    fn map(
+        &self,
+        came: &BufferCame,
+        memory: &OwnedFd,
+        vm: Option<OwnedFd>,
+    ) -> Result<MappedBuffer, String> {
         let (end, bytes) = (came.offset.checked_add(came.bytes), came.bytes);
         let len = usize::try_from(bytes).ok();
         let inside = end.is_some_and(|end| end <= WINDOW_BYTES_MAX);
@@ -69,7 +96,30 @@ impl Buffers {
             ));
         }
         let span = map(memory, at, len, came.sealed)?;
-        Ok(MappedBuffer { span, _guarded: guarded })
+        let memory = match came.pages {
+            false => Memory::Both(span),
+            true => {
+                let vm = vm.ok_or("the manager cannot open the VM's memory: its log says why")?;
+                Memory::Pages(span.reader(), self.vm_memory(&vm)?)
+            }
+        };
+        Ok(MappedBuffer { memory, _guarded: guarded })
+    }
+
+    /// All of a VM's memory. Where it is a file that others can make shorter, its pages may go away.
+    fn vm_memory(&self, file: &OwnedFd) -> Result<Arc<WriteSpan>, String> {
+        let stat = rustix::fs::fstat(file).map_err(|e| e.to_string())?;
+        let mut vms = locked(&self.vms);
+        vms.retain(|_, span| span.strong_count() > 0);
+        let name = (stat.st_dev, stat.st_ino);
+        if let Some(known) = vms.get(&name).and_then(Weak::upgrade) {
+            return Ok(known);
+        }
+        let len = usize::try_from(stat.st_size).map_err(|_| "no memory has this length")?;
+        let span = map(file, 0, len, false).map_err(|e| format!("the VM's memory: {e}"))?;
+        let span = Arc::new(span);
+        vms.insert(name, Arc::downgrade(&span));
+        Ok(span)
     }
 
     /// No call finds it any more. Calls that were lent it may use it still.
@@ -82,7 +132,7 @@ impl Buffers {
         let all = locked(&self.all);
         match all.get(&buffer) {
             Some((owner, mapped)) if *owner == session && session != 0 => {
-                let whole = mapped.as_ref().filter(|m| !m.span.is_lost());
+                let whole = mapped.as_ref().filter(|m| !m.memory.is_lost());
                 whole.cloned().ok_or(BufferRefused::Unmapped)
             }
             _ => Err(BufferRefused::Unknown),
@@ -151,18 +201,38 @@ impl BufferLender {
         }
         current.1.clone()
     }
-}
 
-impl LendBuffers for Arc<BufferLender> {
-    fn lend(&self, handle: u64) -> Result<(*mut u8, usize), BufferRefused> {
-        let mapped = self.buffers.of(self.session, handle)?;
-        let at = (mapped.span.as_mut_ptr(), mapped.span.len());
+    /// Keeps a buffer during the call under way.
+    fn keep(&self, mapped: Mapped) {
         let lent = self.of_call();
         let mut lent = locked(&lent.0);
         if !lent.iter().any(|other| Arc::ptr_eq(other, &mapped)) {
             lent.push(mapped);
         }
+    }
+}
+
+impl LendBuffers for Arc<BufferLender> {
+    fn lend(&self, handle: u64) -> Result<(*mut u8, usize), BufferRefused> {
+        let mapped = self.buffers.of(self.session, handle)?;
+        // A table is never lent as a buffer: a function would write page numbers that a program chose.
+        let Memory::Both(span) = &mapped.memory else { return Err(BufferRefused::Unknown) };
+        let at = (span.as_mut_ptr(), span.len());
+        self.keep(mapped);
         Ok(at)
+    }
+
+    fn lend_pages(&self, handle: u64) -> Result<PagesPlace, BufferRefused> {
+        let mapped = self.buffers.of(self.session, handle)?;
+        let Memory::Pages(table, vm) = &mapped.memory else { return Err(BufferRefused::Unknown) };
+        let place = PagesPlace {
+            table: table.as_ptr().cast(),
+            table_len: table.len() as u64,
+            vm: vm.as_mut_ptr().cast(),
+            vm_len: vm.len() as u64,
+        };
+        self.keep(mapped);
+        Ok(place)
     }
 
     fn pins(&self) -> Option<Pins> {
@@ -207,7 +277,15 @@ mod tests {
     use vfun_window::memfd;
 
     fn came(buffer: u64, session: u64, offset: u64) -> BufferCame {
-        BufferCame { buffer, session, origin: 4096, offset, bytes: 4096, sealed: true }
+        BufferCame {
+            buffer,
+            session,
+            origin: 4096,
+            offset,
+            bytes: 4096,
+            sealed: true,
+            pages: false,
+        }
     }
 
     struct Bed {
@@ -222,7 +300,9 @@ mod tests {
         let window = Mapping::new(&memory, 4096, 1 << 15, Access::ReadWrite).unwrap();
         let (buffers, window) = (Arc::<Buffers>::default(), window.write().unwrap());
         for (buffer, session, offset) in [(71, 1, 4096), (72, 2, 8192)] {
-            buffers.came(&came(buffer, session, offset), memory.try_clone().ok()).unwrap();
+            buffers
+                .came(&came(buffer, session, offset), vec![memory.try_clone().unwrap()])
+                .unwrap();
         }
         Bed { buffers, memory, window }
     }
@@ -253,7 +333,7 @@ mod tests {
             assert_eq!(e.code, crate::abi::BAD_ARGS, "{}", e.sentence);
         }
         let (_, _, nobody) = channel(&b, 0);
-        b.buffers.came(&came(74, 0, 12288), b.memory.try_clone().ok()).unwrap();
+        b.buffers.came(&came(74, 0, 12288), vec![b.memory.try_clone().unwrap()]).unwrap();
         assert!(Out::private_later(&mut [0; 8], &nobody).buffer(74).is_err());
         assert!(Out::private(&mut [0; 8]).buffer(71).is_err());
         let _ = Args::private(&[]);
@@ -310,9 +390,34 @@ mod tests {
     }
 
     #[test]
+    fn a_table_is_no_buffer_and_a_buffer_no_table() {
+        let b = bed();
+        let vm = memfd("vm", 1 << 16).unwrap();
+        let table = BufferCame { pages: true, ..came(90, 1, 12288) };
+        let files = || [&b.memory, &vm].map(|file| file.try_clone().unwrap()).into();
+        b.buffers.came(&table, files()).unwrap();
+        let (_, lender, _) = channel(&b, 1);
+        assert_eq!(lender.lend(90).err(), Some(BufferRefused::Unknown));
+        assert_eq!(lender.lend_pages(71).err(), Some(BufferRefused::Unknown));
+        let place = lender.lend_pages(90).unwrap();
+        assert_eq!((place.table_len, place.vm_len), (4096, 1 << 16));
+        // Tables of one VM share what is mapped of it.
+        b.buffers.came(&BufferCame { buffer: 91, ..table.clone() }, files()).unwrap();
+        assert_eq!(lender.lend_pages(91).unwrap().vm, place.vm);
+        // Another app's is not found.
+        let (_, other, _) = channel(&b, 2);
+        assert_eq!(other.lend_pages(90).err(), Some(BufferRefused::Unknown));
+        // Without the VM's memory there is none.
+        let without = BufferCame { buffer: 92, ..table };
+        let why = b.buffers.came(&without, vec![b.memory.try_clone().unwrap()]).unwrap_err();
+        assert!(why.contains("the VM's memory"), "{why}");
+        assert_eq!(lender.lend_pages(92).err(), Some(BufferRefused::Unmapped));
+    }
+
+    #[test]
     fn what_cannot_be_mapped_is_refused() {
         let b = bed();
-        let fd = || b.memory.try_clone().ok();
+        let fd = || vec![b.memory.try_clone().unwrap()];
         let wrong = |change: fn(&mut BufferCame)| {
             let mut c = came(80, 1, 4096);
             change(&mut c);
@@ -346,7 +451,7 @@ mod tests {
         let b = bed();
         let give = |buffer| {
             let came = BufferCame { sealed: false, ..came(buffer, 1, 4096) };
-            b.buffers.came(&came, b.memory.try_clone().ok())
+            b.buffers.came(&came, vec![b.memory.try_clone().unwrap()])
         };
         let (first, beyond) = (1000, 1000 + GUARDED as u64);
         (first..beyond).for_each(|buffer| give(buffer).unwrap());

@@ -342,7 +342,7 @@ impl<E: Engine> Control<E> {
     }
 
     fn buffer_came(&mut self, came: &BufferCame, fds: Vec<OwnedFd>) {
-        if let Err(e) = self.buffers.came(came, fds.into_iter().next()) {
+        if let Err(e) = self.buffers.came(came, fds) {
             // Calls that name it are told that it is not mapped.
             log::line(format_args!("buffer {} cannot be mapped: {e}", Handle(came.buffer)));
         }
