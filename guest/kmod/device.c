@@ -12,6 +12,7 @@ static void device_free(struct kref *ref)
 {
 	struct vfun_device *dev = container_of(ref, struct vfun_device, ref);
 
+	vfun_tables_keep(dev);
 	vfun_window_put(dev->win);
 	kfree(dev);
 }
@@ -38,6 +39,9 @@ static struct vfun_device *device_new(struct vfun_window *win)
 	INIT_WORK(&dev->host_work, vfun_further_work);
 	INIT_WORK(&dev->reap_work, vfun_reap);
 	INIT_DELAYED_WORK(&dev->beat_work, vfun_beat);
+	INIT_DELAYED_WORK(&dev->tables_work, vfun_tables_ask);
+	mutex_init(&dev->tables_lock);
+	INIT_LIST_HEAD(&dev->tables);
 	return dev;
 }
 
@@ -106,9 +110,11 @@ void vfun_device_quiesce(struct vfun_device *dev)
 
 	cancel_delayed_work_sync(&dev->beat_work);
 	cancel_work_sync(&dev->reap_work);
+	cancel_delayed_work_sync(&dev->tables_work);
 	destroy_workqueue(dev->wq);
 	if (win->generation && pci_device_is_present(win->pdev))
-		vfun_reset(dev, VFUN_FAREWELL_MS, true);
+		if (!vfun_reset(dev, VFUN_FAREWELL_MS, true))
+			vfun_tables_farewell(dev);
 	vfun_bells_stop(win);
 	/* The interrupt handler may have asked for it once more. */
 	cancel_work_sync(&dev->reap_work);

@@ -55,6 +55,9 @@ static int vfun_open(struct inode *inode, struct file *filp)
 	INIT_LIST_HEAD(&vf->grants);
 	INIT_WORK(&vf->goodbye, vfun_goodbye);
 	mutex_init(&vf->move_lock);
+	mutex_init(&vf->pages_lock);
+	xa_init_flags(&vf->tables, XA_FLAGS_ALLOC);
+	xa_init(&vf->pages);
 
 	mutex_lock(&vfun_lock);
 	if (vfun_gone(dev)) {
@@ -304,6 +307,9 @@ static long vfun_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 		break;
 	case VFUN_IOC_BUFFER:
 		ret = ioc_buffer(vf, p);
+		break;
+	case VFUN_IOC_PIN:
+		ret = vfun_ioc_pin(filp, p);
 		break;
 	case VFUN_IOC_REMAP:
 		ret = vfun_ioc_remap(filp, p);

@@ -344,6 +344,8 @@ int vfun_give_back(struct vfun_request *r, enum vfun_holding what)
 		return ret;
 	}
 	/* A nack says that the host does not have it any more. */
+	if (what == VFUN_HOLDS_BUFFER)
+		vfun_pages_end(vf, handle);
 	spin_lock(&vf->lock);
 	grant = vf->epoch == r->epoch ? vfun_grant_find(vf, what, handle) : NULL;
 	if (grant) {
@@ -371,8 +373,14 @@ static struct vfun_channel *buffer_from(struct vfun_request *r,
 	if (!ch)
 		return ERR_PTR(-ENOMEM);
 	ch->buffer = true;
+	ch->table = asked->flags & VFUN_BUFFER_PAGES;
 	ch->grant = asked->grant;
 	ret = vfun_channel_go_live(ch, r->x.generation);
+	if (!ret && ch->table) {
+		ret = vfun_pages_begin(ch, r->x.session);
+		if (ret)
+			vfun_kill_one(ch, VFUN_BREAK_REASON_RELEASED);
+	}
 	if (!ret)
 		return ch;
 	vfun_channel_put(ch);
@@ -411,6 +419,9 @@ int vfun_buffer_get(struct vfun_request *r)
 	u64 buffer = 0;
 	int ret;
 
+	/* A table that ended with a grant would be given back before the host has let go of it. */
+	if ((asked.flags & VFUN_BUFFER_PAGES) && asked.grant)
+		return -EINVAL;
 	grant = reserve(r, VFUN_HOLDS_BUFFER, asked.grant);
 	if (IS_ERR(grant))
 		return PTR_ERR(grant);
@@ -433,6 +444,7 @@ int vfun_buffer_get(struct vfun_request *r)
 	if (ch) {
 		vfun_kill_one(ch, VFUN_BREAK_REASON_RELEASED);
 		vfun_channel_put(ch);
+		vfun_pages_end(r->vf, buffer);
 	}
 	/* One whose session or grant has ended is not there any more. */
 	if (ret == -ENXIO || ret == -ENOMEM || ret == -EPROTO)

@@ -59,4 +59,17 @@
  */
 #define VFUN_MOVE_PAGES 4096UL
 
+/*
+ * Pages of one table: 16 GiB, of which the kernel remembers 32 MiB. A window has
+ * room for few as long as this; what a program may pin is RLIMIT_MEMLOCK's.
+ */
+#define VFUN_TABLE_PAGES (1UL << 22)
+
+/*
+ * When the host is asked for the tables of a session that is over: after its
+ * goodbye, and again as long as it does not answer.
+ */
+#define VFUN_TABLES_FIRST (HZ / 50)
+#define VFUN_TABLES_AGAIN HZ
+
 #endif

@@ -163,6 +163,10 @@ int vfun_mmap(struct file *filp, struct vm_area_struct *vma)
 		a = vfun_area_of(vf, at, bytes);
 		if (!a)
 			return -EACCES;
+		if (a->ch->table) {
+			vfun_channel_put(a->ch);
+			return -EACCES;
+		}
 		write = writable(a);
 	}
 	if (!write && (vma->vm_flags & VM_WRITE)) {

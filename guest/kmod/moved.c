@@ -473,7 +473,7 @@ static long find_place(struct vfun_file *vf, const struct vfun_ioc_remap *r,
 		if (READ_ONCE(grant->ch->dead))
 			ret = -EPIPE;
 		else if (r->offset > range->bytes || bytes > range->bytes - r->offset ||
-			 range->access == VFUN_ACCESS_HOST_WRITES)
+			 range->access == VFUN_ACCESS_HOST_WRITES || grant->ch->table)
 			ret = -EINVAL;
 		else
 			kref_get(&(*ch = grant->ch)->ref);

@@ -51,7 +51,8 @@ static const struct message messages[] = {
 #define FEATURES_KNOWN (VFUN_FEATURE_DOORBELL | VFUN_FEATURE_FLOOR | \
 			VFUN_FEATURE_BUFFERS | VFUN_FEATURE_WINDOWS | \
 			VFUN_FEATURE_PACKETS | VFUN_FEATURE_MODULE | \
-			VFUN_FEATURE_SIGNATURES | VFUN_FEATURE_QUEUES)
+			VFUN_FEATURE_SIGNATURES | VFUN_FEATURE_QUEUES | \
+			VFUN_FEATURE_PAGES)
 
 /* Whether an ack is as long as it says, and no longer than it can be. */
 static bool length_good(const struct vfun_request *r)
@@ -118,7 +119,8 @@ static int hello(struct vfun_request *r)
 	/* As the first namespace has it: others' ids mean nothing outside. */
 	body->pid = task_tgid_nr(current);
 	body->features &= FEATURES_KNOWN;
-	body->features |= VFUN_FEATURE_MODULE | VFUN_FEATURE_DOORBELL;
+	body->features |= VFUN_FEATURE_MODULE | VFUN_FEATURE_DOORBELL |
+			  VFUN_FEATURE_PAGES;
 	/* The opener may have dropped its right, or handed the file on. */
 	if (vf->net_admin && vfun_task_is_net_admin())
 		body->features |= VFUN_FEATURE_NET_ADMIN;

@@ -113,6 +113,7 @@ int vfun_session_close(struct vfun_file *vf, u64 *session, u64 *generation)
 	if (ret)
 		return ret;
 	vfun_kill_file(vf, VFUN_BREAK_REASON_RELEASED);
+	vfun_pages_leave(vf);
 	free_grants(&over);
 	return 0;
 }
@@ -139,6 +140,8 @@ static void file_free(struct vfun_file *vf)
 {
 	struct vfun_device *dev = vf->dev;
 
+	xa_destroy(&vf->tables);
+	xa_destroy(&vf->pages);
 	__free_page(vf->scratch);
 	kfree(vf);
 	vfun_device_put(dev);
@@ -182,6 +185,7 @@ void vfun_session_release(struct vfun_file *vf)
 	int idx;
 
 	vfun_kill_file(vf, VFUN_BREAK_REASON_RELEASED);
+	vfun_pages_leave(vf);
 	list_splice_init(&vf->grants, &over);
 	free_grants(&over);
 

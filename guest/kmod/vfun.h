@@ -61,6 +61,7 @@
 #include <linux/srcu.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
+#include <linux/xarray.h>
 
 #include "limits.h"
 #include "vfun_uapi.h"
@@ -142,6 +143,10 @@ struct vfun_device {
 	struct work_struct host_work;
 	struct work_struct reap_work;
 	struct delayed_work beat_work;
+	struct delayed_work tables_work;
+
+	struct mutex tables_lock;	/* inside of pages_lock */
+	struct list_head tables;	/* tables of pages that the host may still use */
 };
 
 /* A range of a channel or buffer. */
@@ -159,6 +164,7 @@ struct vfun_channel {
 	struct vfun_file *vf;	/* while it is live, or its file's mappings are */
 	u64 handle;
 	u64 grant;		/* that it belongs to; 0: a buffer of the session */
+	bool table;		/* of pages: the module's alone */
 	bool buffer;		/* has no doorbells, and nobody waits for it */
 	u16 vector_out, vector_in;
 	struct vfun_area *head;	/* begins with its head page (R-RNG-3); a buffer has none */
@@ -232,6 +238,10 @@ struct vfun_file {
 	unsigned int held[VFUN_HOLDINGS];
 
 	struct work_struct goodbye;
+
+	struct mutex pages_lock;	/* the next two; outside of mmap_lock and map_sem */
+	struct xarray tables;		/* of pages, by number */
+	struct xarray pages;		/* where a page is in them, by its number */
 
 	struct mutex move_lock;		/* the next two; outside of mmap_lock */
 	struct vfun_moved *moving;	/* whose mapping is being made */
@@ -409,6 +419,15 @@ int vfun_mmap(struct file *filp, struct vm_area_struct *vma);
 void vfun_moved_rescue(struct vfun_channel *ch);
 int vfun_moved_map(struct vfun_moved *m, struct vm_area_struct *vma);
 long vfun_ioc_remap(struct file *filp, struct vfun_ioc_remap __user *arg);
+
+/* pages.c: memory of programs that the host reaches where it is */
+int vfun_pages_begin(struct vfun_channel *ch, u64 session);
+void vfun_pages_end(struct vfun_file *vf, u64 handle);
+void vfun_pages_leave(struct vfun_file *vf);
+void vfun_tables_ask(struct work_struct *work);
+void vfun_tables_farewell(struct vfun_device *dev);
+void vfun_tables_keep(const struct vfun_device *dev);
+long vfun_ioc_pin(struct file *filp, struct vfun_ioc_pin __user *arg);
 
 /* movers.c: who moves memory, of each process one task at a time */
 struct vfun_movers *vfun_movers_enter(void);

@@ -181,6 +181,38 @@ struct vfun_ioc_remap {
 	__u32 reserved;
 };
 
+/*
+ * Pages of the caller are pinned, and a table of this file (BUFFER_GET with
+ * VFUN_BUFFER_PAGES) names them to the host, which reaches them where they are. As
+ * many as lie in one mapping, and not more than 16 MiB, and either all in a table
+ * already, one behind the other, or all in none: `bytes` says how much; call again
+ * for the rest. Pages that are in a table of this file stay at their place, and
+ * `buffer` and `index` say where. With `buffer` 0 nothing is pinned, and `buffer`
+ * stays 0 for pages that are in none.
+ *
+ * A program can map no table. Pages stay pinned until the host has answered
+ * BUFFER_PUT, also when the program has ended. Memory that is unmapped keeps its
+ * place in the table until then; memory that is mapped anew has none. A child of
+ * fork has its own copies. Memory that processes share can be pinned, too, if it
+ * is no file's on a disk.
+ *
+ *   ENOENT      no such table in this file; EPIPE the table is over
+ *   EINVAL      not whole pages, not inside of the table, or a place is taken
+ *   EFAULT      no memory there that can be read
+ *   EOPNOTSUPP  memory of a device, of the window, or of a file that is shared
+ *   EROFS       the host is to write it, and the caller may only read it
+ *   EDQUOT      more than RLIMIT_MEMLOCK allows
+ *   EBADF       the table is of another process
+ */
+struct vfun_ioc_pin {
+	__u64 buffer;		/* in: the table's handle, or 0; out: where it is now */
+	__u64 index;		/* in, out: the place of the first page */
+	__u64 addr;		/* in: the caller's memory */
+	__u64 bytes;		/* in: how much; out: of how much this is said */
+	__u32 write;		/* in: 1: the host writes it, too */
+	__u32 reserved;
+};
+
 #define VFUN_IOC_INFO    _IOR(VFUN_IOC_MAGIC, 0, struct vfun_ioc_info)
 #define VFUN_IOC_REQUEST _IOWR(VFUN_IOC_MAGIC, 1, struct vfun_ioc_request)
 #define VFUN_IOC_WAIT    _IOWR(VFUN_IOC_MAGIC, 2, struct vfun_ioc_wait)
@@ -189,6 +221,7 @@ struct vfun_ioc_remap {
 #define VFUN_IOC_WINDOW  _IOWR(VFUN_IOC_MAGIC, 5, struct vfun_ioc_window)
 #define VFUN_IOC_BUFFER  _IOW(VFUN_IOC_MAGIC, 6, struct vfun_ioc_buffer)
 #define VFUN_IOC_REMAP   _IOWR(VFUN_IOC_MAGIC, 7, struct vfun_ioc_remap)
+#define VFUN_IOC_PIN     _IOWR(VFUN_IOC_MAGIC, 8, struct vfun_ioc_pin)
 
 /*
  * mmap's offset of a byte of a window: the window's number above its offset
