@@ -20,6 +20,10 @@ use vfun_wire::version::{Features, VERSION, VERSION_MIN};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
 
+/// What this library offers by itself: the rest is the kernel module's word.
+const OFFERED_HERE: Features =
+    Features(Features::OFFERED.0 & !(Features::MODULE.0 | Features::WINDOWS.0 | Features::PAGES.0));
+
 /// The variable that names the endpoint where the program leaves it open.
 const ENDPOINT_VARIABLE: &str = "VFUN_ENDPOINT";
 
@@ -199,7 +203,9 @@ impl ConnectOptions {
     fn over_module(&self, at: Option<&Path>, mut hello: Hello) -> Result<Session> {
         let module = Arc::new(Module::open(&self.places.module, at, self.client.as_deref())?);
         let (place, window) = (module.place(), Arc::new(Window::open(module.clone())?));
-        hello.features = U64::new(hello.features.get() | Features::MODULE.0 | Features::WINDOWS.0);
+        // A module that knows one of them not takes it out.
+        let its = Features::MODULE.with(Features::WINDOWS).with(Features::PAGES);
+        hello.features = U64::new(hello.features.get() | its.0);
         self.greet(Control::Module(module, window.clone()), Some(window), place, hello)
     }
 
@@ -293,7 +299,7 @@ impl ConnectOptions {
             pid: U32::new(std::process::id()),
             // Only the kernel module may say that it is there, and it alone maps ranges of
             // further windows.
-            features: U64::new(Features::OFFERED.0 & !(Features::MODULE.0 | Features::WINDOWS.0)),
+            features: U64::new(OFFERED_HERE.0),
             app,
             credential_len,
             reserved: [0; 6],

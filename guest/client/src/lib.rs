@@ -68,7 +68,7 @@ mod transport;
 mod wait;
 mod waiter;
 
-pub use buffer::{Buffer, BufferRequest, MemoryPlace, MemoryToMove, Unmovable};
+pub use buffer::{Buffer, BufferRequest, MemoryPlace, MemoryToMove, PageTable, Unmovable};
 pub use calls::Results;
 pub use connect::ConnectOptions;
 pub use endpoint::{Endpoint, TransportKind};

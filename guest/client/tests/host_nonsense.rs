@@ -123,8 +123,8 @@ fn features_that_were_not_offered_are_not_in_force() {
             change::<HelloAck>(|a| a.features = U64::new(u64::MAX))(r);
         }
     });
-    // Both are of a guest's kernel module.
-    let without = Features::MODULE.0 | Features::WINDOWS.0;
+    // These are of a guest's kernel module.
+    let without = Features::MODULE.0 | Features::WINDOWS.0 | Features::PAGES.0;
     assert_eq!(fake.connect().info().features, Features(Features::OFFERED.0 & !without));
 }
 

@@ -5,7 +5,7 @@ use crate::link::Link;
 use crate::say;
 use std::sync::Once;
 use std::time::Duration;
-use vfun::{Buffer, BufferRequest, MemoryPlace, MemoryToMove, OwnedPending, Unmovable};
+use vfun::{Buffer, BufferRequest, MemoryPlace, MemoryToMove, OwnedPending, PageTable, Unmovable};
 use vfun_remoting::numbers;
 
 /// How often the host is asked whether it has taken a buffer: it has it after the first time,
@@ -16,13 +16,27 @@ const CELLS_FOR_CALLS: u32 = 2;
 /// Between two times.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// A buffer that the host may use until it is taken back. Dropping it takes it back, and waits
+/// Memory that the host may use until it is taken back. Dropping it takes it back, and waits
 /// until the host has let go of it.
-pub struct Lent {
+struct Attached {
     link: &'static Link,
-    buffer: Buffer,
+    handle: u64,
     /// Answered when the host lets go.
     held: Option<OwnedPending>,
+}
+
+/// A buffer that the host may use until it is taken back.
+pub struct Lent {
+    // The host lets go first.
+    _attached: Attached,
+    buffer: Buffer,
+}
+
+/// Pages of this process that the host may use, by a table of them, until it is taken back.
+pub struct LentPages {
+    // The host lets go first.
+    _attached: Attached,
+    table: PageTable,
 }
 
 impl Link {
@@ -31,22 +45,38 @@ impl Link {
     /// A lent buffer keeps a cell of the channel until it is taken back. Two cells are left for calls: without one
     /// nobody could take a buffer back.
     pub fn lend(&'static self, bytes: usize) -> Result<Lent, Failure> {
-        if self.lent() + CELLS_FOR_CALLS >= u32::from(self.api.depth) {
-            return Err(Failure::Limit);
-        }
+        self.room_to_lend()?;
         let wish = BufferRequest::new(bytes);
         let buffer = self.function.buffer(wish).map_err(|_| Failure::Limit)?;
-        let handle = buffer.handle();
+        Ok(Lent { _attached: self.attach(buffer.handle())?, buffer })
+    }
+
+    /// Lends the host a new table of so many pages of this process, as [`Link::lend`] does a buffer.
+    pub fn lend_pages(&'static self, places: usize) -> Result<LentPages, Failure> {
+        self.room_to_lend()?;
+        let table = self.page_table(places).map_err(|_| Failure::Limit)?;
+        Ok(LentPages { _attached: self.attach(table.handle())?, table })
+    }
+
+    fn room_to_lend(&self) -> Result<(), Failure> {
+        match self.lent() + CELLS_FOR_CALLS >= u32::from(self.api.depth) {
+            true => Err(Failure::Limit),
+            false => Ok(()),
+        }
+    }
+
+    /// Tells the host of what it may use, and waits until it has it.
+    fn attach(&'static self, handle: u64) -> Result<Attached, Failure> {
         let held = self.open_call(numbers::ATTACH, |w| w.u64(handle))?;
         self.lends();
-        let mut lent = Lent { link: self, buffer, held: Some(held) };
+        let mut attached = Attached { link: self, handle, held: Some(held) };
         for _ in 0..ASKED_MAX {
             let there = self.call(numbers::ATTACHED, |w| w.u64(handle), |r| Ok(r.bool()?))?;
             if there {
-                return Ok(lent);
+                return Ok(attached);
             }
-            if lent.held.as_ref().is_some_and(OwnedPending::poll) {
-                self.not_lent(lent.held.take());
+            if attached.held.as_ref().is_some_and(OwnedPending::poll) {
+                self.not_lent(attached.held.take());
                 break;
             }
             std::thread::sleep(PAUSE);
@@ -94,9 +124,26 @@ impl Lent {
     }
 }
 
-impl Lent {
+impl LentPages {
+    /// What the host knows it by.
+    pub fn handle(&self) -> u64 {
+        self.table.handle()
+    }
+
+    /// Names pages of the program in it ([`PageTable::pin`]).
+    pub fn pin(&self, place: usize, memory: MemoryToMove) -> Result<MemoryPlace, Unmovable> {
+        self.table.pin(place, memory)
+    }
+
+    /// How many pages it can name.
+    pub fn places(&self) -> usize {
+        self.table.places()
+    }
+}
+
+impl Attached {
     fn take_back(&mut self) {
-        let handle = self.handle();
+        let handle = self.handle;
         let gone = self.link.call(numbers::DETACH, |w| w.u64(handle), |_| Ok(()));
         if let (Ok(()), Some(held)) = (gone, self.held.take()) {
             let _ = held.append_to(&mut vec![]); // answered with the call before
@@ -104,7 +151,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for Attached {
     fn drop(&mut self) {
         // A child of fork has nothing to take back, and locks may be held that nobody opens.
         if self.link.is_alive() {

@@ -25,7 +25,7 @@ mod remote;
 mod say;
 mod secret;
 
-pub use buffer::Lent;
+pub use buffer::{Lent, LentPages};
 pub use connect::Description;
 pub use events::{Handlers, in_callback};
 pub use failure::Failure;

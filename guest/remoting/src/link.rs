@@ -9,7 +9,9 @@ use crate::say;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
-use vfun::{Error, Function, MemoryPlace, MemoryToMove, Queues, Results, Session, Unmovable};
+use vfun::{
+    Error, Function, MemoryPlace, MemoryToMove, PageTable, Queues, Results, Session, Unmovable,
+};
 use vfun_remoting::{AnswerHead, CallHead, HEAD_BYTES, Reader, Refusal, Writer, numbers};
 use vfun_window::Process;
 
@@ -147,6 +149,18 @@ impl Link {
     pub fn find_memory(&self, memory: MemoryToMove) -> Result<MemoryPlace, Unmovable> {
         let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         session.as_ref().ok_or(Unmovable::BufferOver)?.find_memory(memory)
+    }
+
+    /// Where pages of the program are named ([`Session::find_pages`]).
+    pub fn find_pages(&self, memory: MemoryToMove) -> Result<MemoryPlace, Unmovable> {
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        session.as_ref().ok_or(Unmovable::BufferOver)?.find_pages(memory)
+    }
+
+    /// A table of so many pages. An error says why there is none.
+    pub fn page_table(&self, places: usize) -> Result<PageTable, Error> {
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        session.as_ref().ok_or(Error::Released)?.page_table(places)
     }
 
     /// Whether it can still be used: not lost, and of this process.

@@ -129,12 +129,20 @@ fn register(
         return Err(EINVAL);
     }
     let context = of.context();
-    let backing = memory::back(context.link, addr.expose_provenance(), length, rights)?;
+    let back = || memory::back(context.link, addr.expose_provenance(), length, rights);
+    let mut backing = back()?;
     // Entries name a bounced region by the program's addresses, and so does the table of bounces.
     if backing.bounce.is_some() && iova != addr.addr() as u64 {
         return Err(EOPNOTSUPP);
     }
-    let (nic, key) = make_region(of, (iova, length as u64, rights), &backing.runs)?;
+    let what = (iova, length as u64, rights);
+    let (nic, key) = match make_region(of, what, &backing.runs) {
+        Err(EOPNOTSUPP) if backing.pinned && memory::pin_no_more(context.link) => {
+            backing = back()?;
+            make_region(of, what, &backing.runs)?
+        }
+        made => made?,
+    };
     if let Some(bounce) = &backing.bounce {
         context.regions.add(key, bounce.clone());
     }

@@ -7,10 +7,12 @@ mod life;
 mod moving;
 mod place;
 mod request;
+mod table;
 
 pub(crate) use life::{Adopted, Over};
 pub use moving::{MemoryPlace, MemoryToMove, Unmovable};
 pub use request::BufferRequest;
+pub use table::PageTable;
 
 use crate::control;
 use crate::error::{Error, Result};

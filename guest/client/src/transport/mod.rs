@@ -125,6 +125,15 @@ pub(crate) trait Transport: Send + Sync {
     ) -> std::result::Result<MemoryPlace, Unmovable> {
         Err(Unmovable::NoModule)
     }
+    /// Pins memory of this process for a table of pages, from a place of it on; with no table (0) only asks.
+    fn pin(
+        &self,
+        _table: u64,
+        _place: u64,
+        _memory: MemoryToMove,
+    ) -> std::result::Result<MemoryPlace, Unmovable> {
+        Err(Unmovable::NoModule)
+    }
     /// Makes ready what this side has of the doorbells that the window's
     /// header offers. Asked once, and only if it offers them.
     fn bells(&self) -> Result<Bells> {

@@ -1,6 +1,7 @@
 //! Memory of the program that the NIC may use.
 //!
-//! The NIC reaches pages of the window only. So memory that is registered either moves into the window, at the
+//! Where the host has all memory of the VM, the kernel module pins what is registered, and the NIC reaches it
+//! where it is. Else the NIC reaches pages of the window only: memory moves into the window, at the
 //! same addresses, or has a *bounce*: a copy in the window. What is sent is copied
 //! when it is posted, and what was received when its completion is polled. A bounce serves local access
 //! alone: the program is not told when a peer writes to its memory, so that nobody could copy then.
@@ -14,20 +15,22 @@ mod user;
 pub use bounce::{Bounce, CopyBack};
 
 use crate::errno::{EINVAL, ENOMEM, EOPNOTSUPP, Errno};
-use mover::ByModule;
+use mover::{ByModule, ByPages};
 use moving::{MoveError, Moved, Pages, Pool};
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, RwLock};
 use user::ByHand;
 use vfun::Unmovable;
-use vfun_remoting_guest::{Lent, Link, say_once};
+use vfun_remoting_guest::{Link, say_once};
 use vfun_verbs::Sge;
 use vfun_verbs::flags::access;
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
-/// How memory gets into the window: `module` (the default), `user` ([`user`]), or `off`.
+/// How the NIC gets at memory: `pages` (pinned where it is), `module` (moved into the window), `user`
+/// ([`user`]), or `off`. Not set: the first of the first two that there is.
 const REMAP: &str = "VFUN_VERBS_REMAP";
 
 /// Some pages of a lent buffer, one behind the other, as `vfun_nic_run`.
@@ -54,43 +57,88 @@ pub struct Backing {
     pub runs: Vec<Run>,
     /// None: the program's own pages are there.
     pub bounce: Option<Arc<Bounce>>,
+    /// They are pinned where they are.
+    pub pinned: bool,
     /// What keeps them there.
-    _buffers: Vec<Arc<Lent>>,
+    _buffers: Vec<Arc<dyn Any + Send + Sync>>,
+}
+
+impl<B: Any + Send + Sync> From<Moved<B>> for Backing {
+    fn from(moved: Moved<B>) -> Self {
+        let buffers = moved.buffers.into_iter().map(|one| one as Arc<dyn Any + Send + Sync>);
+        Backing { runs: moved.runs, bounce: None, pinned: false, _buffers: buffers.collect() }
+    }
 }
 
 /// The buffers that have memory of this process, by the connection that lent them.
 enum Buffers {
-    ByModule(Pool<ByModule>),
+    Pinned(Pool<ByPages>),
+    Moved(Pool<ByModule>),
     ByHand(Pool<ByHand>),
 }
 
 impl Buffers {
     /// As the program's user wants it; none: memory does not move.
-    fn wanted() -> Option<Buffers> {
+    fn wanted(link: &'static Link) -> Option<Buffers> {
         match std::env::var(REMAP).as_deref() {
             Ok("off") => None,
             Ok("user") => Some(Buffers::ByHand(Pool::default())),
-            _ => Some(Buffers::ByModule(Pool::default())),
+            Ok("module") => Some(Buffers::Moved(Pool::default())),
+            Ok("pages") => match link.lend_pages(1) {
+                Ok(_) => Some(Buffers::Pinned(Pool::default())),
+                Err(_) => {
+                    let why = link
+                        .page_table(1)
+                        .err()
+                        .map_or_else(|| "the service does not take it".into(), |e| e.to_string());
+                    let line = format!("{REMAP}=pages: memory cannot stay where it is: {why}");
+                    say_once(&Once::new(), || vec![line]);
+                    None
+                }
+            },
+            _ => Some(match link.lend_pages(1) {
+                Ok(_) => Buffers::Pinned(Pool::default()),
+                Err(_) => Buffers::Moved(Pool::default()),
+            }),
         }
     }
 
-    fn hold(&mut self, link: &'static Link, pages: Pages) -> Result<Moved<Lent>, MoveError> {
+    fn hold(&mut self, link: &'static Link, pages: Pages) -> Result<Backing, MoveError> {
         match self {
-            Buffers::ByModule(pool) => pool.hold(&ByModule(link), pages),
-            Buffers::ByHand(pool) => pool.hold(&ByHand(link), pages),
+            Buffers::Pinned(pool) => {
+                let held = pool.hold(&ByPages(link), pages)?;
+                Ok(Backing { pinned: true, ..Backing::from(held) })
+            }
+            Buffers::Moved(pool) => pool.hold(&ByModule(link), pages).map(Backing::from),
+            Buffers::ByHand(pool) => pool.hold(&ByHand(link), pages).map(Backing::from),
         }
     }
 }
 
-/// Moves memory into the window.
-fn move_in(link: &'static Link, pages: Pages) -> Result<Moved<Lent>, MoveError> {
-    static ALL: Mutex<Vec<(u32, Buffers)>> = Mutex::new(vec![]);
+/// By connection.
+static ALL: Mutex<Vec<(u32, Buffers)>> = Mutex::new(vec![]);
+
+/// The NIC does not find pinned pages where they should be: memory moves into the window from now on, if the
+/// program's user wants nothing else. Whether it does.
+pub fn pin_no_more(link: &'static Link) -> bool {
+    if std::env::var_os(REMAP).is_some() {
+        return false;
+    }
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    for (_, buffers) in all.iter_mut().filter(|(number, _)| *number == link.number()) {
+        *buffers = Buffers::Moved(Pool::default());
+    }
+    true
+}
+
+/// Gives memory to the NIC.
+fn move_in(link: &'static Link, pages: Pages) -> Result<Backing, MoveError> {
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
     let known = all.iter().position(|(number, _)| *number == link.number());
     let at = match known {
         Some(at) => at,
         None => {
-            let buffers = Buffers::wanted().ok_or(Unmovable::NoModule)?;
+            let buffers = Buffers::wanted(link).ok_or(Unmovable::NoModule)?;
             // A connection that is gone lends no more. The module gave its memory back to the program. What the
             // library moved by itself stays where it is: the program is using it.
             for (_, gone) in all.drain(..) {
@@ -128,9 +176,7 @@ pub fn back(link: &'static Link, addr: usize, len: usize, rights: u32) -> Result
     let written =
         rights & (access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_ATOMIC) != 0;
     match move_in(link, Pages { addr: first, bytes, written }) {
-        Ok(moved) => {
-            return Ok(Backing { runs: moved.runs, bounce: None, _buffers: moved.buffers });
-        }
+        Ok(backing) => return Ok(backing),
         Err(MoveError::Unmovable(Unmovable::NotThere | Unmovable::ReadOnly)) => {
             return Err(Errno(libc::EFAULT));
         }
@@ -143,7 +189,7 @@ pub fn back(link: &'static Link, addr: usize, len: usize, rights: u32) -> Result
     let bounce = Bounce::new(link, addr, len).map_err(|_| ENOMEM)?;
     let (page, pages) = bounce.pages();
     let runs = vec![Run { buffer: bounce.handle(), page, pages }];
-    Ok(Backing { runs, bounce: Some(Arc::new(bounce)), _buffers: vec![] })
+    Ok(Backing { runs, bounce: Some(Arc::new(bounce)), pinned: false, _buffers: vec![] })
 }
 
 /// The regions of a context that have a copy in the window, by their keys.

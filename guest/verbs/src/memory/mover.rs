@@ -1,11 +1,12 @@
-//! Memory is moved by the guest's kernel module.
+//! Memory is moved, or pinned where it is, by the guest's kernel module.
 #![allow(unsafe_code)]
 
+use super::PAGE;
 use super::moving::{Mover, Pages};
 use std::collections::HashMap;
 use std::sync::Arc;
 use vfun::{MemoryPlace, MemoryToMove, Unmovable};
-use vfun_remoting_guest::{Lent, Link};
+use vfun_remoting_guest::{Lent, LentPages, Link};
 
 /// The module, by the session of a connection.
 pub struct ByModule(pub &'static Link);
@@ -30,6 +31,10 @@ impl Mover for ByModule {
         buffer.handle()
     }
 
+    fn bytes(buffer: &Lent) -> usize {
+        buffer.len()
+    }
+
     fn find(
         &self,
         _held: &HashMap<u64, Arc<Lent>>,
@@ -40,5 +45,43 @@ impl Mover for ByModule {
 
     fn take(&self, buffer: &Lent, offset: usize, pages: Pages) -> Result<MemoryPlace, Unmovable> {
         buffer.take_over(offset, memory(pages))
+    }
+}
+
+/// The module pins the program's pages, and the NIC reaches them where they are.
+pub struct ByPages(pub &'static Link);
+
+impl Mover for ByPages {
+    type Buffer = LentPages;
+    const GIVES_BACK: bool = true;
+    const KEPT: usize = 64 << 20;
+
+    fn lend(&self, bytes: usize) -> Option<LentPages> {
+        self.0.lend_pages(bytes / PAGE).ok()
+    }
+
+    fn handle(buffer: &LentPages) -> u64 {
+        buffer.handle()
+    }
+
+    fn bytes(buffer: &LentPages) -> usize {
+        buffer.places() * PAGE
+    }
+
+    fn find(
+        &self,
+        _held: &HashMap<u64, Arc<LentPages>>,
+        pages: Pages,
+    ) -> Result<MemoryPlace, Unmovable> {
+        self.0.find_pages(memory(pages))
+    }
+
+    fn take(
+        &self,
+        buffer: &LentPages,
+        offset: usize,
+        pages: Pages,
+    ) -> Result<MemoryPlace, Unmovable> {
+        buffer.pin(offset / PAGE, memory(pages))
     }
 }

@@ -59,6 +59,11 @@ pub trait Mover {
     ) -> Result<MemoryPlace, Unmovable>;
     /// Whether buffers whose memory nobody uses may be given back.
     const GIVES_BACK: bool;
+    /// How many bytes of such buffers are kept at most when a further one is lent. Window memory is kept as long
+    /// as there is room; pages of the VM, which nobody else has while they are pinned, are bounded.
+    const KEPT: usize = usize::MAX;
+    /// Bytes of a buffer.
+    fn bytes(buffer: &Self::Buffer) -> usize;
 }
 
 /// Why memory could not be registered in the window.
@@ -138,7 +143,13 @@ impl<M: Mover> Pool<M> {
         let mut done = 0;
         while done < pages.bytes {
             let left = pages.part(done, pages.bytes - done);
-            let place = mover.take(&buffer, offset + done, left)?;
+            let place = match mover.take(&buffer, offset + done, left) {
+                // What nobody uses may be in the way.
+                Err(Unmovable::Limit) if self.give_back(0) => {
+                    mover.take(&buffer, offset + done, left)?
+                }
+                taken => taken?,
+            };
             self.note(moved, &place)?;
             done += place.bytes;
         }
@@ -160,6 +171,7 @@ impl<M: Mover> Pool<M> {
             *used += bytes;
             return Ok((buffer.clone(), at));
         }
+        self.give_back(M::KEPT);
         let last = self.latest.as_ref().map_or(FIRST / 2, |(_, size, _)| *size);
         let size = (last * 2).min(LARGEST).max(bytes);
         // Where there is no room for more than is needed, as much as is needed.
@@ -177,12 +189,25 @@ impl<M: Mover> Pool<M> {
         buffer
     }
 
+    /// Gives back the buffers whose memory nobody uses, if they have more than so many bytes; whether it did.
+    fn give_back(&mut self, kept: usize) -> bool {
+        let unused = |buffer: &Arc<M::Buffer>| Arc::strong_count(buffer) == 1;
+        let all = self.held.values().filter(|buffer| unused(buffer));
+        let bytes: usize = all.map(|buffer| M::bytes(buffer)).sum();
+        let gives = M::GIVES_BACK && bytes > kept;
+        if gives {
+            self.held.retain(|_, buffer| !unused(buffer));
+        }
+        gives
+    }
+
     fn lend(&mut self, mover: &M, bytes: usize) -> Result<Arc<M::Buffer>, MoveError> {
         let mut lent = mover.lend(bytes);
-        if lent.is_none() && M::GIVES_BACK {
+        if lent.is_none() {
             self.latest = None;
-            self.held.retain(|_, buffer| Arc::strong_count(buffer) > 1);
-            lent = mover.lend(bytes);
+            if self.give_back(0) {
+                lent = mover.lend(bytes);
+            }
         }
         Ok(self.keep(lent.ok_or(MoveError::Full(bytes))?))
     }
@@ -246,6 +271,10 @@ mod tests {
 
         fn handle(buffer: &Lent) -> u64 {
             buffer.handle
+        }
+
+        fn bytes(buffer: &Lent) -> usize {
+            buffer.bytes
         }
 
         fn find(

@@ -41,6 +41,10 @@ impl Mover for ByHand {
         buffer.handle()
     }
 
+    fn bytes(buffer: &Lent) -> usize {
+        buffer.len()
+    }
+
     fn find(
         &self,
         held: &HashMap<u64, Arc<Lent>>,

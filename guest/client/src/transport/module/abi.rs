@@ -82,6 +82,17 @@ pub(super) struct Remap {
     pub reserved: u32,
 }
 
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct Pin {
+    pub buffer: u64,
+    pub index: u64,
+    pub addr: u64,
+    pub bytes: u64,
+    pub write: u32,
+    pub reserved: u32,
+}
+
 /// In an offset of a mapping the number of the window begins at this bit.
 pub(super) const MAP_SHIFT: u32 = 36;
 
@@ -92,6 +103,7 @@ pub(super) const RING: Opcode = opcode::write::<Ring>(MAGIC, 3);
 pub(super) const EVENTFD: Opcode = opcode::write::<Eventfd>(MAGIC, 4);
 pub(super) const BUFFER: Opcode = opcode::write::<BufferQuestion>(MAGIC, 6);
 pub(super) const REMAP: Opcode = opcode::read_write::<Remap>(MAGIC, 7);
+pub(super) const PIN: Opcode = opcode::read_write::<Pin>(MAGIC, 8);
 
 #[cfg(test)]
 mod tests {
@@ -120,6 +132,7 @@ mod tests {
         of!("vfun_ioc_eventfd", Eventfd: channel fd reserved);
         of!("vfun_ioc_buffer", BufferQuestion: buffer);
         of!("vfun_ioc_remap", Remap: buffer offset addr bytes write reserved);
+        of!("vfun_ioc_pin", Pin: buffer index addr bytes write reserved);
         t.push(("VFUN_MAP_SHIFT".into(), MAP_SHIFT.into()));
         for (name, number) in [
             ("INFO", INFO),
@@ -129,6 +142,7 @@ mod tests {
             ("EVENTFD", EVENTFD),
             ("BUFFER", BUFFER),
             ("REMAP", REMAP),
+            ("PIN", PIN),
         ] {
             t.push((format!("VFUN_IOC_{name}"), u64::from(number)));
         }

@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 
-use super::abi::{self, BufferQuestion, Eventfd, Info, Remap, Request, Ring, Wait};
+use super::abi::{self, BufferQuestion, Eventfd, Info, Pin, Remap, Request, Ring, Wait};
 use crate::buffer::{MemoryPlace, MemoryToMove};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
@@ -108,6 +108,29 @@ pub(super) fn remap(
     match usize::try_from(r.bytes) {
         Ok(said) if (1..=bytes).contains(&said) => {
             Ok(MemoryPlace { buffer: r.buffer, offset: r.offset, bytes: said })
+        }
+        _ => Err(Errno::PROTO),
+    }
+}
+
+/// Pins memory of this process and names its pages in a table, from a place on; with no table (0) only asks.
+/// Where it is now: the offset is that of the first page, as if a table were a buffer of these pages.
+pub(super) fn pin(
+    fd: BorrowedFd<'_>,
+    buffer: u64,
+    index: u64,
+    memory: MemoryToMove,
+) -> Result<MemoryPlace, Errno> {
+    let (addr, bytes) = memory.place();
+    let write = memory.is_written().into();
+    let (addr, length) = (addr as u64, bytes as u64);
+    let mut p = Pin { buffer, index, addr, bytes: length, write, reserved: 0 };
+    // SAFETY: PIN's number says that the kernel reads and writes a `Pin`. The memory stays as it is.
+    unsafe { ioctl(fd, Updater::<{ abi::PIN }, Pin>::new(&mut p))? };
+    let offset = p.index.checked_mul(vfun_wire::PAGE as u64);
+    match (usize::try_from(p.bytes), offset) {
+        (Ok(said), Some(offset)) if (1..=bytes).contains(&said) => {
+            Ok(MemoryPlace { buffer: p.buffer, offset, bytes: said })
         }
         _ => Err(Errno::PROTO),
     }

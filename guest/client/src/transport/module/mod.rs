@@ -66,6 +66,22 @@ fn same_interface(theirs: u32) -> Result<()> {
     }
 }
 
+/// Why the module does not move or pin memory.
+fn unmovable(e: Errno) -> Unmovable {
+    match e {
+        Errno::FAULT => Unmovable::NotThere,
+        Errno::MLINK => Unmovable::Shared,
+        Errno::OPNOTSUPP => Unmovable::Special,
+        Errno::ACCESS => Unmovable::Executable,
+        Errno::ROFS => Unmovable::ReadOnly,
+        Errno::DQUOT => Unmovable::Limit,
+        // A module that was built before there was this call.
+        Errno::NOTTY => Unmovable::NoModule,
+        Errno::PIPE | Errno::NOENT | Errno::NODEV => Unmovable::BufferOver,
+        other => Unmovable::System(other.raw_os_error()),
+    }
+}
+
 impl Transport for Module {
     fn kind(&self) -> TransportKind {
         TransportKind::Module
@@ -106,18 +122,15 @@ impl Transport for Module {
         offset: u64,
         memory: MemoryToMove,
     ) -> std::result::Result<MemoryPlace, Unmovable> {
-        ioctl::remap(self.file.as_fd(), buffer, offset, memory).map_err(|e| match e {
-            Errno::FAULT => Unmovable::NotThere,
-            Errno::MLINK => Unmovable::Shared,
-            Errno::OPNOTSUPP => Unmovable::Special,
-            Errno::ACCESS => Unmovable::Executable,
-            Errno::ROFS => Unmovable::ReadOnly,
-            Errno::DQUOT => Unmovable::Limit,
-            // A module that was built before there was this call.
-            Errno::NOTTY => Unmovable::NoModule,
-            Errno::PIPE | Errno::NOENT | Errno::NODEV => Unmovable::BufferOver,
-            other => Unmovable::System(other.raw_os_error()),
-        })
+        ioctl::remap(self.file.as_fd(), buffer, offset, memory).map_err(unmovable)
+    }
+    fn pin(
+        &self,
+        table: u64,
+        place: u64,
+        memory: MemoryToMove,
+    ) -> std::result::Result<MemoryPlace, Unmovable> {
+        ioctl::pin(self.file.as_fd(), table, place, memory).map_err(unmovable)
     }
     fn bells(&self) -> Result<Bells> {
         let works = self.vectors != 0;
