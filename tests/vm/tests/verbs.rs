@@ -1,5 +1,5 @@
 //! RDMA in real guests: programs of Debian, of an ordinary user, in VMs that have no RDMA device. Memory that
-//! they register moves into the window by the kernel module.
+//! they register moves into the window of the first VM. The host has all memory of the second one, and reaches it where it is.
 
 use std::path::Path;
 use vfun_admin::{GrantRow, Reply};
@@ -41,14 +41,13 @@ const PROGRAMS: [&str; 22] = [
 ];
 /// The guests' addresses, in their network and for RDMA.
 const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
-/// One client with both.
-const CLIENT: &str = r#"name = "lab"
-window = "128 MiB"
-[vm.one]
-address = "10.77.0.1"
-[vm.two]
-address = "10.77.0.2"
-"#;
+/// One client with both. The second VM's memory is this file.
+fn client(memory: &Path) -> String {
+    let memory = memory.display();
+    format!(
+        "name = \"lab\"\nwindow = \"128 MiB\"\n[vm.one]\naddress = \"10.77.0.1\"\n[vm.two]\naddress = \"10.77.0.2\"\nshared_memory = \"{memory}\"\n"
+    )
+}
 /// Whether all pairs of programs run in the guests, which takes minutes.
 const FULL: &str = "VFUN_RDMA_FULL";
 /// Which of them run otherwise: one of each kind.
@@ -67,8 +66,8 @@ const SHORT: [&str; 11] = [
 ];
 
 /// Both VMs' windows.
-fn windows(stand: &Stand) -> [Doorbell; 2] {
-    match stand.add_client(CLIENT) {
+fn windows(stand: &Stand, memory: &Path) -> [Doorbell; 2] {
+    match stand.add_client(&client(memory)) {
         Ok(Reply::ClientAdded(_)) => {}
         other => panic!("{other:?}"),
     }
@@ -77,8 +76,10 @@ fn windows(stand: &Stand) -> [Doorbell; 2] {
 
 /// A guest with the programs, and an end of a wire to another one.
 fn guest(window: Doorbell, wire: &Path, end: usize, memory: &Path) -> Guest {
+    let shared = (end == 1).then(|| wire.join("ram"));
     let mut config = module_config(&format!("verbs{end}"), vec![window]);
     config.memory_mib = 512;
+    config.shared_memory = shared;
     config.modules.push("virtio_net".into());
     let path = |end: usize| wire.join(format!("end{end}")).display().to_string();
     let (own, other) = (path(end), path(1 - end));
@@ -126,9 +127,10 @@ struct Lab {
 impl Lab {
     fn new() -> Lab {
         let stand = offer();
-        let dir = tempfile::tempdir().expect("a folder");
+        // In memory, since one of the files is a VM's.
+        let dir = tempfile::tempdir_in("/dev/shm").expect("a folder");
         let memory = compiled(MEMORY, dir.path());
-        let windows = windows(&stand);
+        let windows = windows(&stand, &dir.path().join("ram"));
         let boot = |(end, window)| {
             let (dir, memory) = (dir.path(), &memory);
             move || guest(window, dir, end, memory)
@@ -187,6 +189,33 @@ impl Lab {
     }
 }
 
+/// Prints how many pages a guest's kernel has pinned; each processor counts by itself.
+const PINNED: &str = "$(echo 1 >/proc/sys/vm/stat_refresh; awk '/nr_foll_pin_acquired/ {a=$2} /nr_foll_pin_released/ {r=$2} END {print a-r}' /proc/vmstat)";
+
+/// Waits until no page of a guest is pinned any more.
+fn nothing_is_pinned(guest: &Guest) {
+    let wait = format!(
+        "for i in $(seq 200); do [ {PINNED} = 0 ] && break; usleep 50000; done; echo {PINNED}"
+    );
+    assert_eq!(ok(guest, &wait).trim(), "0", "pages of programs that have ended stay pinned");
+}
+
+/// What programs may do with tables of pages, and what becomes of a program that is killed.
+fn tables_of_pages(guest: &Guest) {
+    let out = ok(guest, &format!("{} || true", as_user("app", "pages /dev/vfun0 2>&1")));
+    assert!(out.contains("checks") && !out.contains("failed"), "{out}");
+    nothing_is_pinned(guest);
+    let hold = as_user("app", "pages /dev/vfun0 hold");
+    let killed = format!(
+        "({hold} > /tmp/held) & for i in $(seq 100); do grep -q held /tmp/held && break; usleep 50000; done; \
+         cat /tmp/held; echo {PINNED}; \
+         kill -9 $(pidof pages)"
+    );
+    let said = ok(guest, &killed);
+    assert_eq!(said.split_whitespace().collect::<Vec<_>>(), ["held", "0", "100"]);
+    nothing_is_pinned(guest);
+}
+
 /// A VM is reset while its program and one of another VM send to each other.
 fn reset_under_traffic(lab: &Lab) {
     let [one, two] = &lab.guests;
@@ -220,14 +249,13 @@ fn programs_for_rdma_run_in_guests_that_have_no_device() {
     let listed = ok(one, &script("ibv_devinfo -v"));
     assert!(listed.contains("PORT_ACTIVE") && listed.contains("ffff:0a4d:0001"), "{listed}");
     // Each way in which programs have memory, with a writer beside registrations.
-    let out = one.run(&script("memory 300"), LONG).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(out.status, 0, "{}\n{}", out.text(), lab.stand.log());
-    assert_eq!(
-        out.text().lines().filter(|line| line.ends_with(": ok")).count(),
-        14,
-        "{}",
-        out.text()
-    );
+    for (guest, words) in [(one, "memory 300"), (two, "memory --pinned 300")] {
+        let out = guest.run(&script(words), LONG).unwrap_or_else(|e| panic!("{e}"));
+        let said = format!("{words}: {}\n{}", out.text(), lab.stand.log());
+        assert_eq!(out.status, 0, "{said}");
+        assert_eq!(out.text().lines().filter(|line| line.ends_with(": ok")).count(), 14, "{said}");
+    }
+    tables_of_pages(two);
     let full = std::env::var_os(FULL).is_some();
     let wanted =
         |pair: &&PairOfPrograms| full || SHORT.iter().any(|words| pair.server.starts_with(words));
@@ -238,6 +266,7 @@ fn programs_for_rdma_run_in_guests_that_have_no_device() {
     }
     reset_under_traffic(&lab);
     lab.stand.until("nothing is left of them", |s| s.grants().is_empty());
+    nothing_is_pinned(two);
     healthy(one);
     healthy(two);
 }

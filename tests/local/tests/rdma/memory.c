@@ -4,9 +4,11 @@
  *
  *   memory [ROUNDS]        all cases; a writer beside ROUNDS registrations
  *   memory --lost ROUNDS   only counts the writes that registering lost
+ *   memory --pinned ROUNDS all cases, where memory stays where it is: nothing is refused
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <signal.h>
@@ -28,7 +30,7 @@ static struct ibv_context *context;
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 static struct ibv_qp *qp[2];
-static int failures;
+static int failures, pinned;
 static const char *wrong;
 
 static void die(const char *what)
@@ -370,9 +372,24 @@ static void read_only(void)
 static void shared(void)
 {
 	char *at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct ibv_mr *mr;
+	struct ibv_mr *mr = ibv_reg_mr(pd, at, PAGE, ALL);
+	pid_t child;
 
-	if (ibv_reg_mr(pd, at, PAGE, ALL) || errno != EOPNOTSUPP)
+	if (pinned) {
+		works(at, PAGE, mr);
+		*at = 1;
+		child = fork();
+		if (!child) {
+			*at = 2;
+			_exit(0);
+		}
+		if (waitpid(child, NULL, 0) != child || *at != 2)
+			fail("processes do not share it any more");
+		works(at, PAGE, mr);
+		report("shared memory");
+		return;
+	}
+	if (mr || errno != EOPNOTSUPP)
 		fail("shared memory was registered for a peer");
 	mr = ibv_reg_mr(pd, at, PAGE, IBV_ACCESS_LOCAL_WRITE);
 	if (!mr)
@@ -389,7 +406,9 @@ static void large_pages(void)
 	memset(at, 1, bytes);
 	works(at + PAGE, 1 << 20, reg(at, bytes));
 	huge = mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
-	if (huge != MAP_FAILED && ibv_reg_mr(pd, huge, PAGE, ALL))
+	if (huge != MAP_FAILED && pinned)
+		works(huge + PAGE, 1 << 20, reg(huge, 2 << 20));
+	else if (huge != MAP_FAILED && ibv_reg_mr(pd, huge, PAGE, ALL))
 		fail("huge pages were registered");
 	report("large pages");
 }
@@ -410,8 +429,11 @@ static void used_by_the_kernel(void)
 	if (at[PAGE] != 66 || at[2 * PAGE - 1] != 66)
 		fail("read and write change bytes");
 	/* Either it works, or it says so: never other bytes. */
-	if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == PAGE ? copy[9] != 66 : errno != EFAULT)
+	if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == PAGE ? copy[9] != 66 : errno != EFAULT || pinned)
 		fail("process_vm_readv does something else");
+	if (pinned && (vmsplice(ends[1], &from, 1, 0) != PAGE || read(ends[0], copy + PAGE, PAGE) != PAGE ||
+		       copy[PAGE + 9] != 66))
+		fail("vmsplice does not work");
 	report("memory that the kernel reads and writes");
 }
 
@@ -490,6 +512,7 @@ int main(int argc, char **argv)
 		printf("lost %ld\n", lost(atol(argv[2])));
 		return 0;
 	}
+	pinned = argc == 3 && !strcmp(argv[1], "--pinned");
 	connect_pairs();
 	heap_with_neighbours();
 	two_in_a_page();
@@ -505,7 +528,7 @@ int main(int argc, char **argv)
 	shared();
 	large_pages();
 	used_by_the_kernel();
-	if (lost(argc > 1 ? atol(argv[1]) : 500))
+	if (lost(argc > 1 ? atol(argv[argc - 1]) : 500))
 		fail("writes of another thread were lost");
 	report("a writer beside registrations");
 	return failures;
