@@ -345,7 +345,7 @@ int vfun_give_back(struct vfun_request *r, enum vfun_holding what)
 	}
 	/* A nack says that the host does not have it any more. */
 	if (what == VFUN_HOLDS_BUFFER)
-		vfun_pages_end(vf, handle);
+		vfun_pages_end(vf, handle, vfun_pages_over(&r->x));
 	spin_lock(&vf->lock);
 	grant = vf->epoch == r->epoch ? vfun_grant_find(vf, what, handle) : NULL;
 	if (grant) {
@@ -444,7 +444,7 @@ int vfun_buffer_get(struct vfun_request *r)
 	if (ch) {
 		vfun_kill_one(ch, VFUN_BREAK_REASON_RELEASED);
 		vfun_channel_put(ch);
-		vfun_pages_end(r->vf, buffer);
+		vfun_pages_end(r->vf, buffer, false);
 	}
 	/* One whose session or grant has ended is not there any more. */
 	if (ret == -ENXIO || ret == -ENOMEM || ret == -EPROTO)

@@ -70,6 +70,6 @@
  * goodbye, and again as long as it does not answer.
  */
 #define VFUN_TABLES_FIRST (HZ / 50)
-#define VFUN_TABLES_AGAIN HZ
+#define VFUN_TABLES_AGAIN (HZ / 4)
 
 #endif

@@ -185,8 +185,24 @@ static struct vfun_pages *find_table(struct vfun_file *vf, u64 handle)
 	return NULL;
 }
 
-/* The host has answered BUFFER_PUT. */
-void vfun_pages_end(struct vfun_file *vf, u64 handle)
+/* The device asks the host for a table from now on. It is in no file any more. */
+static void leave_to_device(struct vfun_device *dev, struct vfun_pages *t)
+{
+	int idx;
+
+	vfun_channel_put(t->ch);
+	t->ch = NULL;
+	mutex_lock(&dev->tables_lock);
+	list_add_tail(&t->of, &dev->tables);
+	if (vfun_enter(dev->win, &idx)) {
+		mod_delayed_work(dev->wq, &dev->tables_work, VFUN_TABLES_FIRST);
+		vfun_leave(dev->win, idx);
+	}
+	mutex_unlock(&dev->tables_lock);
+}
+
+/* A table that its program has given back, or never had. With `over` no service has it. */
+void vfun_pages_end(struct vfun_file *vf, u64 handle, bool over)
 {
 	struct vfun_pages *t;
 
@@ -195,37 +211,35 @@ void vfun_pages_end(struct vfun_file *vf, u64 handle)
 	if (t)
 		leave(vf, t);
 	mutex_unlock(&vf->pages_lock);
-	if (t)
+	if (t && over)
 		table_free(t);
+	else if (t)
+		leave_to_device(vf->dev, t);
 }
 
-/* Tables whose session is over: the device asks the host for them. */
+/* Tables whose session is over. */
 void vfun_pages_leave(struct vfun_file *vf)
 {
-	struct vfun_device *dev = vf->dev;
 	struct vfun_pages *t;
 	unsigned long n;
-	int idx;
 
 	mutex_lock(&vf->pages_lock);
 	xa_for_each(&vf->tables, n, t) {
 		leave(vf, t);
-		vfun_channel_put(t->ch);
-		t->ch = NULL;
-		mutex_lock(&dev->tables_lock);
-		list_add_tail(&t->of, &dev->tables);
-		mutex_unlock(&dev->tables_lock);
+		leave_to_device(vf->dev, t);
 	}
 	mutex_unlock(&vf->pages_lock);
-	mutex_lock(&dev->tables_lock);
-	if (!list_empty(&dev->tables) && vfun_enter(dev->win, &idx)) {
-		mod_delayed_work(dev->wq, &dev->tables_work, VFUN_TABLES_FIRST);
-		vfun_leave(dev->win, idx);
-	}
-	mutex_unlock(&dev->tables_lock);
 }
 
-/* Whether the host has answered: ack or nack, no service has the table any more. */
+/* Whether the answer to BUFFER_PUT says that no service has a table. */
+bool vfun_pages_over(const struct vfun_exchange *x)
+{
+	const struct vfun_nack_body *nack = x->answer;
+
+	return x->acked || nack->code == VFUN_NACK_CODE_BAD_HANDLE ||
+	       nack->code == VFUN_NACK_CODE_STALE;
+}
+
 static bool put_table(struct vfun_device *dev, const struct vfun_pages *t, void *answer,
 		      unsigned int timeout_ms, bool last)
 {
@@ -241,7 +255,7 @@ static bool put_table(struct vfun_device *dev, const struct vfun_pages *t, void 
 		.last = last,
 	};
 
-	return !vfun_exchange(dev, &x);
+	return !vfun_exchange(dev, &x) && vfun_pages_over(&x);
 }
 
 /* After the goodbye of their sessions: a service lets go of what a session has when that ends. */
@@ -284,13 +298,20 @@ void vfun_tables_farewell(struct vfun_device *dev)
 {
 	void *answer = kmalloc(VFUN_ANSWER_BODY, GFP_KERNEL);
 	struct vfun_pages *t, *next;
+	LIST_HEAD(all);
 
-	list_for_each_entry_safe(t, next, &dev->tables, of) {
+	mutex_lock(&dev->tables_lock);
+	list_splice_init(&dev->tables, &all);
+	mutex_unlock(&dev->tables_lock);
+	list_for_each_entry_safe(t, next, &all, of) {
 		if (!answer || !put_table(dev, t, answer, VFUN_FAREWELL_MS, true))
-			break;
+			continue;
 		list_del(&t->of);
 		table_free(t);
 	}
+	mutex_lock(&dev->tables_lock);
+	list_splice(&all, &dev->tables);
+	mutex_unlock(&dev->tables_lock);
 	kfree(answer);
 }
 
@@ -328,9 +349,11 @@ static long look_at(struct stretch *s, unsigned long end, bool write)
 	s->writable = vma->vm_flags & VM_WRITE;
 	shared = vma->vm_flags & VM_SHARED;
 	if (shared && vma->vm_file) {
-		unsigned long magic = file_inode(vma->vm_file)->i_sb->s_magic;
+		const struct inode *inode = file_inode(vma->vm_file);
+		unsigned long magic = inode->i_sb->s_magic;
 
-		memory = magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC;
+		/* Nodes of devices lie in such a file system, too. */
+		memory = S_ISREG(inode->i_mode) && (magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC);
 	}
 	if (!(vma->vm_flags & VM_READ))
 		ret = -EFAULT;
@@ -424,58 +447,79 @@ static long put_in(struct vfun_file *vf, struct vfun_pages *t, unsigned long pla
 }
 
 /* Pins pages that are in no table. How many; fewer where a page was another by then. */
-static long pin_in(struct vfun_file *vf, struct vfun_pages *t, unsigned long place,
-		   struct stretch *s, unsigned long count)
+static long pin_in(struct vfun_file *vf, u64 table, u64 place, struct stretch *s,
+		   unsigned long count)
 {
 	unsigned long most = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-	long got, put;
+	struct mm_struct *mm = current->mm;
+	struct vfun_pages *t;
+	long got, put = -EINTR;
 
-	if (t->mm != current->mm)
-		return -EBADF;
-	if (atomic64_add_return(count, &t->mm->pinned_vm) > most && !capable(CAP_IPC_LOCK)) {
-		atomic64_sub(count, &t->mm->pinned_vm);
+	if (atomic64_add_return(count, &mm->pinned_vm) > most && !capable(CAP_IPC_LOCK)) {
+		atomic64_sub(count, &mm->pinned_vm);
 		return -EDQUOT;
 	}
+	/* Not under the lock: a page may be long in coming. */
 	got = pin_user_pages_fast(s->addr, count, s->gup | FOLL_LONGTERM, s->pages);
-	put = got > 0 ? put_in(vf, t, place, s, got) : got ?: -EFAULT;
+	if (got <= 0) {
+		put = got ?: -EFAULT;
+	} else if (!mutex_lock_killable(&vf->pages_lock)) {
+		t = find_table(vf, table);
+		if (!t)
+			put = -ENOENT;
+		else if (t->mm != mm)
+			put = -EBADF;
+		else if (place >= t->count || got > t->count - place)
+			put = -EINVAL;
+		else
+			put = put_in(vf, t, place, s, got);
+		mutex_unlock(&vf->pages_lock);
+	}
 	if (got > 0 && put < got)
 		unpin_user_pages(s->pages + max(put, 0L), got - max(put, 0L));
-	atomic64_sub(count - max(put, 0L), &t->mm->pinned_vm);
+	atomic64_sub(count - max(put, 0L), &mm->pinned_vm);
 	return put;
 }
 
-static long pin(struct vfun_file *vf, struct vfun_ioc_pin *p, struct stretch *s)
+/* How many pages there are of one kind, and where they are; in no table: *t is NULL. */
+static long look_up(struct vfun_file *vf, struct vfun_ioc_pin *p, struct stretch *s, bool *known)
 {
-	unsigned long place = 0, count, n;
-	struct vfun_pages *t;
+	unsigned long place = 0, count = 0, n;
+	struct vfun_pages *t = NULL;
 	long got, ret;
 
 	got = get_user_pages_fast(s->addr, s->count, s->gup, s->pages);
 	if (got <= 0)
 		return got ?: -EFAULT;
-	count = alike(vf, s, got, &t, &place);
+	ret = mutex_lock_killable(&vf->pages_lock);
+	if (!ret) {
+		count = alike(vf, s, got, &t, &place);
+		if (t) {
+			p->buffer = t->handle;
+			p->index = place;
+			ret = s->writable ? let_write(t, place, count) : 0;
+		}
+		mutex_unlock(&vf->pages_lock);
+	}
 	for (n = 0; n < got; n++)
 		put_page(s->pages[n]);
-	if (t) {
-		p->buffer = t->handle;
-		p->index = place;
-		p->bytes = (u64)count << PAGE_SHIFT;
-		return s->writable ? let_write(t, place, count) : 0;
-	}
-	if (!p->buffer) {
+	*known = t;
+	return ret ?: count;
+}
+
+static long pin(struct vfun_file *vf, struct vfun_ioc_pin *p, struct stretch *s)
+{
+	bool known = false;
+	long count;
+
+	count = look_up(vf, p, s, &known);
+	if (count > 0 && !known && p->buffer)
+		count = pin_in(vf, p->buffer, p->index, s, count);
+	else if (!known)
 		p->index = 0;
+	if (count > 0)
 		p->bytes = (u64)count << PAGE_SHIFT;
-		return 0;
-	}
-	t = find_table(vf, p->buffer);
-	if (!t)
-		return -ENOENT;
-	if (p->index >= t->count || count > t->count - p->index)
-		return -EINVAL;
-	ret = pin_in(vf, t, p->index, s, count);
-	if (ret > 0)
-		p->bytes = (u64)ret << PAGE_SHIFT;
-	return min(ret, 0L);
+	return min(count, 0L);
 }
 
 long vfun_ioc_pin(struct file *filp, struct vfun_ioc_pin __user *arg)
@@ -501,11 +545,7 @@ long vfun_ioc_pin(struct file *filp, struct vfun_ioc_pin __user *arg)
 	s.pages = kvmalloc_array(s.count, sizeof(*s.pages), GFP_KERNEL_ACCOUNT);
 	if (!s.pages)
 		return -ENOMEM;
-	ret = -EINTR;
-	if (!mutex_lock_killable(&vf->pages_lock)) {
-		ret = pin(vf, &p, &s);
-		mutex_unlock(&vf->pages_lock);
-	}
+	ret = pin(vf, &p, &s);
 	kvfree(s.pages);
 	if (!ret)
 		ret = copy_to_user(arg, &p, sizeof(p)) ? -EFAULT : 0;

@@ -46,6 +46,7 @@ int vfun_session_begin(struct vfun_file *vf, u64 generation)
 	vf->state = VFUN_SESSION_OPENING;
 	vf->generation = generation;
 	spin_unlock(&vf->lock);
+	vfun_pages_leave(vf);
 	free_grants(&over);
 	return 0;
 }

@@ -422,7 +422,8 @@ long vfun_ioc_remap(struct file *filp, struct vfun_ioc_remap __user *arg);
 
 /* pages.c: memory of programs that the host reaches where it is */
 int vfun_pages_begin(struct vfun_channel *ch, u64 session);
-void vfun_pages_end(struct vfun_file *vf, u64 handle);
+void vfun_pages_end(struct vfun_file *vf, u64 handle, bool over);
+bool vfun_pages_over(const struct vfun_exchange *x);
 void vfun_pages_leave(struct vfun_file *vf);
 void vfun_tables_ask(struct work_struct *work);
 void vfun_tables_farewell(struct vfun_device *dev);

@@ -25,9 +25,6 @@ pub enum Stage {
         /// It was taken away from a program that may not know yet: its pages are given
         /// out again a little later only.
         hold_back: bool,
-        /// Who gave it back, and is told when no service has it any more: a table.
-        #[serde(default)]
-        giving: Option<ReplyTo>,
     },
 }
 

@@ -15,7 +15,7 @@ use super::memory::Memory;
 use super::nacks;
 use super::notes::check_memory;
 use super::place::CONTROL_WINDOW;
-use super::requests::{body, empty, zero};
+use super::requests::{body, zero};
 use super::services::ServiceState;
 use super::table::NoSuch;
 use super::{Action, ControlRequest, Core, Level, ServiceId, WindowId};
@@ -116,7 +116,7 @@ impl Core {
         let Some((memory, offset)) = taken else {
             return Err(nacks::no_buffer_room(asked.bytes, asked.align, asked.contiguous, w, now));
         };
-        let services = self.services_of(session);
+        let services = self.services_of(session, asked.pages);
         let waiting = (!services.is_empty()).then_some(r.to);
         let b = Buffer {
             holder,
@@ -190,11 +190,16 @@ impl Core {
     }
 
     /// The services that are to have the buffers of a session: those that serve its
-    /// channels, are to serve them, or have not let go of them.
-    fn services_of(&self, session: Handle) -> BTreeSet<ServiceId> {
+    /// channels, are to serve them, or have not let go of them. A table is for NICs alone: with it comes all
+    /// memory of the VM.
+    fn services_of(&self, session: Handle, pages: bool) -> BTreeSet<ServiceId> {
         let grants = self.grants.of(&Key::Session(session)).into_iter();
         let open = grants.filter_map(|h| self.grants.get(h).ok()).filter(|g| !g.is_over());
-        open.flat_map(|g| g.services()).filter(|id| self.can_take_buffers(*id)).collect()
+        open.flat_map(|g| g.services()).filter(|id| self.can_take(*id, pages)).collect()
+    }
+
+    fn can_take(&self, id: ServiceId, pages: bool) -> bool {
+        self.can_take_buffers(id) && (!pages || self.is_nic(id))
     }
 
     fn can_take_buffers(&self, id: ServiceId) -> bool {
@@ -212,7 +217,8 @@ impl Core {
         if !self.can_take_buffers(service) {
             return;
         }
-        let lacks = |(_, b): &(Handle, &Buffer)| !b.at.contains(&service);
+        let is_nic = self.is_nic(service);
+        let lacks = |(_, b): &(Handle, &Buffer)| !b.at.contains(&service) && (is_nic || !b.pages);
         let all: Vec<Handle> = self.buffers.of(session).filter(lacks).map(|(h, _)| h).collect();
         for buffer in all {
             self.give_to(service, buffer, out);
@@ -266,12 +272,7 @@ impl Core {
     }
 
     /// A service has let go of a buffer.
-    pub(super) fn buffer_left(
-        &mut self,
-        service: ServiceId,
-        buffer: Handle,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn buffer_left(&mut self, service: ServiceId, buffer: Handle) {
         // One that is not over is still wanted there: its service's word is not enough.
         let over = |b: &Buffer| b.is_over() && b.at.contains(&service);
         if self.buffers.get(buffer).is_ok_and(over) {
@@ -279,7 +280,7 @@ impl Core {
                 b.owing.remove(&service);
                 b.at.remove(&service);
             });
-            self.free_buffer(buffer, out);
+            self.free_buffer(buffer);
         }
     }
 
@@ -307,9 +308,9 @@ impl Core {
             return;
         }
         out.extend(b.waiting().map(|to| Action::Answer { to, result: Err(nack) }));
-        self.buffers.change(buffer, |b| b.stage = Stage::Ending { hold_back: held, giving: None });
+        self.buffers.change(buffer, |b| b.stage = Stage::Ending { hold_back: held });
         self.take_from_services(buffer, out);
-        self.free_buffer(buffer, out);
+        self.free_buffer(buffer);
     }
 
     /// Tells the services that have a buffer that it is over, if this manager has not.
@@ -328,14 +329,13 @@ impl Core {
     /// Gives a buffer's pages back, if it is over and no service has it any more. Those of
     /// a grant that is over wait until that is freed: only then the guest has been told,
     /// and the time for which they are held back begins.
-    fn free_buffer(&mut self, buffer: Handle, out: &mut Vec<Action>) {
+    fn free_buffer(&mut self, buffer: Handle) {
         let Ok(b) = self.buffers.get(buffer) else { return };
-        let Stage::Ending { hold_back, giving } = b.stage else { return };
+        let Stage::Ending { hold_back } = b.stage else { return };
         if !b.at.is_empty() || self.grant_closes(b.grant) {
             return;
         }
         let Some(b) = self.buffers.remove(buffer) else { return };
-        out.extend(giving.map(|to| Action::Answer { to, result: Ok(empty()) }));
         if let Some(w) = self.windows.get_mut(&b.holder.window).filter(|_| !b.lost) {
             w.give_range(b.memory, (b.offset, b.bytes), hold_back.then_some(self.now));
         }
@@ -347,8 +347,8 @@ impl Core {
     }
 
     /// A grant is freed: so are those of its buffers that no service has.
-    pub(super) fn free_buffers_of_grant(&mut self, grant: Handle, out: &mut Vec<Action>) {
-        self.buffers.over_of(grant).into_iter().for_each(|h| self.free_buffer(h, out));
+    pub(super) fn free_buffers_of_grant(&mut self, grant: Handle) {
+        self.buffers.over_of(grant).into_iter().for_each(|h| self.free_buffer(h));
     }
 
     /// Ends the buffers of a session.
@@ -392,7 +392,7 @@ impl Core {
                     b.at.remove(&service);
                 });
                 self.answer_for(buffer, out);
-                self.free_buffer(buffer, out);
+                self.free_buffer(buffer);
             }
         }
     }
@@ -493,7 +493,7 @@ impl Core {
             }
             self.take_from_services(buffer, out);
             self.answer_for(buffer, out);
-            self.free_buffer(buffer, out);
+            self.free_buffer(buffer);
         }
     }
 

@@ -230,7 +230,7 @@ impl Core {
             Event::ServiceReady { service } => self.service_ready(now, service, out),
             Event::TakesBuffers { service } => self.takes_buffers(service, out),
             Event::BufferHere { service, buffer } => self.buffer_here(service, buffer, out),
-            Event::BufferLeft { service, buffer } => self.buffer_left(service, buffer, out),
+            Event::BufferLeft { service, buffer } => self.buffer_left(service, buffer),
             Event::ServiceFailed { service, reason } => {
                 self.service_failed(now, service, &reason, out);
             }

@@ -134,7 +134,7 @@ impl Core {
             w.give(&place, hold_back.then_some(self.now));
         }
         // After its guest was told.
-        self.free_buffers_of_grant(grant, out);
+        self.free_buffers_of_grant(grant);
     }
 
     /// Gives out again what was held back for long enough.

@@ -56,6 +56,11 @@ pub(super) fn no_shared_memory(vm: &str) -> Nack {
     Nack::new(NackCode::Denied, sentence)
 }
 
+pub(super) fn table_in_use(table: Handle) -> Nack {
+    let sentence = format!("a service still has the table of pages {table}: ask again");
+    Nack::new(NackCode::Starting, sentence)
+}
+
 pub(super) fn buffer_ended(why: &str) -> Nack {
     Nack::new(NackCode::WrongState, format!("the buffer ended while it was being given: {why}"))
 }

@@ -1,21 +1,29 @@
 //! Buffers that are tables of pages of their VM's memory ([`vfun_wire::pages`]): who may have one, and how it
 //! goes back.
 
-use super::buffers::{Buffer, Stage};
+use super::buffers::Buffer;
 use super::catalog::Client;
 use super::grant::Holder;
 use super::nacks;
 use super::requests::{body, empty};
-use super::{Action, ControlRequest, Core, WindowId};
+use super::{Action, ControlRequest, Core, ServiceId, WindowId};
 use vfun_wire::message::{BufferPut, Kind};
 use vfun_wire::version::Features;
 use vfun_wire::{Handle, Nack};
 
 impl Core {
-    /// The client and the VM that a window is of.
+    /// The client and the VM that a window is of; none if it is of no VM.
     pub fn client_and_vm(&self, window: WindowId) -> Option<(&Client, &str)> {
         let (client, w) = (self.client_of(window).ok()?, self.windows.get(&window)?);
-        Some((client, w.vm.as_deref().unwrap_or(&client.name)))
+        Some((client, w.vm.as_deref()?))
+    }
+
+    /// Whether a service is a NIC for RDMA.
+    pub(super) fn is_nic(&self, id: ServiceId) -> bool {
+        let s = self.services.get(&id);
+        let driver =
+            s.and_then(|s| self.catalog.function_of(s.owner, &s.function)?.driver_at(s.location));
+        driver.is_some_and(|driver| vfun_kinds::of(driver).takes_rdma)
     }
 
     /// Whether a session has tables of pages.
@@ -34,35 +42,32 @@ impl Core {
         if !self.session(session)?.features.has(Features::PAGES.with(Features::MODULE)) {
             return Err(nacks::pages_need_module());
         }
-        let vm = holder.vm.as_ref().unwrap_or(&client.name);
-        match client.shared_memory.contains_key(vm) {
-            true => Ok(()),
-            false => Err(nacks::no_shared_memory(vm)),
+        match &holder.vm {
+            Some(vm) if client.shared_memory.contains_key(vm) => Ok(()),
+            vm => Err(nacks::no_shared_memory(vm.as_ref().unwrap_or(&client.name))),
         }
     }
 
-    /// Gives a table of pages back, if that is what a request names: it is answered when no service has the
-    /// table any more. The kernel module asks that also when the session is over: the pages stay pinned until
-    /// it is answered.
-    pub(super) fn table_put(&mut self, r: &ControlRequest, out: &mut Vec<Action>) -> bool {
-        let Ok(put) = body::<BufferPut>(&r.body, Kind::BufferPut) else { return false };
+    /// Gives a table of pages back, if that is what a request names: it is over when no service has the table any
+    /// more, and asked for again until then. The kernel module asks that also when the session is over: the pages
+    /// stay pinned as long.
+    pub(super) fn table_put(
+        &mut self,
+        r: &ControlRequest,
+        out: &mut Vec<Action>,
+    ) -> Option<Result<Vec<u8>, Nack>> {
+        let put = body::<BufferPut>(&r.body, Kind::BufferPut).ok()?;
         let handle = Handle(put.buffer.get());
         let own = |b: &Buffer| {
             b.pages && b.holder.window == r.to.window && b.holder.session == Handle(r.session)
         };
         if !self.buffers.get(handle).is_ok_and(own) {
-            return false;
+            return None;
         }
         self.end_buffer(handle, false, "given back by the app", out);
-        self.buffers.change(handle, |b| {
-            if let Stage::Ending { giving, .. } = &mut b.stage {
-                *giving = Some(r.to);
-            }
-        });
-        // No service had it: it is gone by now.
-        if self.buffers.get(handle).is_err() {
-            out.push(Action::Answer { to: r.to, result: Ok(empty()) });
-        }
-        true
+        Some(match self.buffers.get(handle) {
+            Ok(_) => Err(nacks::table_in_use(handle)),
+            Err(_) => Ok(empty()),
+        })
     }
 }

@@ -101,8 +101,10 @@ impl Core {
         if self.ended_already(kind, r.to, out) {
             return Ok(None);
         }
-        if kind == Kind::BufferPut && self.table_put(r, out) {
-            return Ok(None);
+        if kind == Kind::BufferPut
+            && let Some(done) = self.table_put(r, out)
+        {
+            return done.map(Some);
         }
         let session = Handle(r.session);
         if !self.own_session(r.to.window, session)?.features.has(row.needs) {

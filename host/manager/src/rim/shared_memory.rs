@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Opens a file. Its owner may be anybody: it must be a plain file, and no device or pipe that opening waits for.
@@ -28,21 +29,29 @@ fn open_of_process(pidfile: &Path) -> io::Result<File> {
         .trim()
         .parse()
         .map_err(|_| io::Error::other("it does not say the number of a process"))?;
-    let mut found: Vec<(u64, PathBuf)> = vec![];
+    let mut found: Vec<(u64, u64, u64, PathBuf)> = vec![];
     for entry in fs::read_dir(format!("/proc/{pid}/fd"))? {
         let path = entry?.path();
         // One may be closed meanwhile.
         let Ok(name) = fs::read_link(&path) else { continue };
         if name.to_string_lossy().starts_with("/memfd:") {
-            found.extend(fs::metadata(&path).ok().map(|of| (of.len(), path)));
+            found.extend(fs::metadata(&path).ok().map(|of| (of.len(), of.dev(), of.ino(), path)));
         }
     }
     found.sort_unstable();
     match found.as_slice() {
-        [.., (less, _), (most, _)] if less == most => Err(io::Error::other(
+        [.., (less, ..), (most, ..)] if less == most => Err(io::Error::other(
             "its process has several memfds of this size: a VM with several memory backends is not supported",
         )),
-        [.., (_, path)] => open(path),
+        [.., (_, dev, ino, path)] => {
+            let file = open(path)?;
+            let is = file.metadata()?;
+            // The process may have closed it, and opened another file in its place.
+            match (is.dev(), is.ino()) == (*dev, *ino) {
+                true => Ok(file),
+                false => Err(io::Error::other("its process has just closed it")),
+            }
+        }
         [] => Err(io::Error::other(
             "its process has no memfd: start QEMU with memory-backend-memfd,share=on",
         )),
