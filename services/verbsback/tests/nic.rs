@@ -461,13 +461,14 @@ fn control_calls_get_in_while_the_nic_never_rests() {
             }
             stop.store(true, Ordering::SeqCst);
         });
-        let mut done = 0;
-        while !stop.load(Ordering::SeqCst) {
+        // The other one may be through before this one begins.
+        loop {
             (0..8).for_each(|id| pair.write(id, 0, 65_536));
             (0..8).for_each(|_| assert_eq!(pair.cqs[0].wait().status, Status::Success));
-            done += 8;
+            if stop.load(Ordering::SeqCst) {
+                break;
+            }
         }
-        assert!(done > 0);
     });
 }
 
