@@ -320,6 +320,7 @@ int vfun_give_back(struct vfun_request *r, enum vfun_holding what)
 {
 	u64 handle = *(u64 *)r->body;
 	struct vfun_file *vf = r->vf;
+	struct vfun_pages *table = NULL;
 	struct vfun_grant *grant, was;
 	int ret;
 
@@ -334,18 +335,19 @@ int vfun_give_back(struct vfun_request *r, enum vfun_holding what)
 		forget_buffers(r, handle);
 	} else {
 		vfun_kill_one(was.ch, VFUN_BREAK_REASON_RELEASED);
+		table = vfun_pages_take(was.ch);
 	}
 	if (was.ch)
 		vfun_channel_put(was.ch);
 	ret = vfun_request_exchange(r);
-	if (ret) {
+	/* A table is the device's now, if it is not over: nobody need ask again. */
+	vfun_pages_done(vf->dev, table, !ret && vfun_pages_over(&r->x));
+	if (ret && !table) {
 		/* It may be asked for again; the end of the session does it, too. */
 		put_back(r, what, handle, VFUN_GRANT_LOST, NULL);
 		return ret;
 	}
 	/* A nack says that the host does not have it any more. */
-	if (what == VFUN_HOLDS_BUFFER)
-		vfun_pages_end(vf, handle, vfun_pages_over(&r->x));
 	spin_lock(&vf->lock);
 	grant = vf->epoch == r->epoch ? vfun_grant_find(vf, what, handle) : NULL;
 	if (grant) {
@@ -355,7 +357,7 @@ int vfun_give_back(struct vfun_request *r, enum vfun_holding what)
 	spin_unlock(&vf->lock);
 	if (grant)
 		vfun_grant_free(grant);
-	return 0;
+	return ret;
 }
 
 /* A buffer as an ack describes it, for one request; live. */
@@ -420,7 +422,8 @@ int vfun_buffer_get(struct vfun_request *r)
 	int ret;
 
 	/* A table that ended with a grant would be given back before the host has let go of it. */
-	if ((asked.flags & VFUN_BUFFER_PAGES) && asked.grant)
+	if ((asked.flags & VFUN_BUFFER_PAGES) &&
+	    (asked.grant || asked.bytes <= VFUN_PAGES_ENTRIES))
 		return -EINVAL;
 	grant = reserve(r, VFUN_HOLDS_BUFFER, asked.grant);
 	if (IS_ERR(grant))
@@ -443,8 +446,8 @@ int vfun_buffer_get(struct vfun_request *r)
 		return ret;
 	if (ch) {
 		vfun_kill_one(ch, VFUN_BREAK_REASON_RELEASED);
+		vfun_pages_forget(ch);
 		vfun_channel_put(ch);
-		vfun_pages_end(r->vf, buffer, false);
 	}
 	/* One whose session or grant has ended is not there any more. */
 	if (ret == -ENXIO || ret == -ENOMEM || ret == -EPROTO)

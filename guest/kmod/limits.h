@@ -71,5 +71,10 @@
  */
 #define VFUN_TABLES_FIRST (HZ / 50)
 #define VFUN_TABLES_AGAIN (HZ / 4)
+/*
+ * How long removal waits until services have let go, while the host answers: pages
+ * that are not given back by then stay pinned until the VM starts anew.
+ */
+#define VFUN_TABLES_FAREWELL_MS 2000
 
 #endif

@@ -4,10 +4,11 @@
  * is, in a VM whose memory the host has as a whole. The module alone writes them:
  * the word of a program for a page's number would give it the memory of others.
  *
- * A page stays pinned until the host has answered BUFFER_PUT for its table, since
- * the host may write it until then. So a table outlives its file, if it must: the
- * device has it then, and asks until it is answered. Where it is not, at the end of
- * the device, the pages stay pinned for good.
+ * A page stays pinned until the host has said that no service has its table, since
+ * the host may write it until then: by an ack to BUFFER_PUT, or a nack that it knows no
+ * such table. Any other nack, and silence, mean that a service may have it. So a table
+ * outlives its file, if it must: the device has it then, and asks until it is over.
+ * Where it never is, at the end of the device, the pages stay pinned for good.
  *
  * What is in a table is known by its page, not by its address: a program may unmap
  * memory, and map other memory in its place. A pinned page is no other's.
@@ -111,6 +112,17 @@ static void table_free(struct vfun_pages *t)
 	kvfree(t);
 }
 
+static struct vfun_pages *find_table(struct vfun_file *vf, u64 handle)
+{
+	struct vfun_pages *t;
+	unsigned long n;
+
+	xa_for_each(&vf->tables, n, t)
+		if (t->handle == handle)
+			return t;
+	return NULL;
+}
+
 /*
  * A buffer that the host gave as a table; it is live, and nobody knows it yet. The
  * host knows of no page before the program names its table to a service.
@@ -140,6 +152,8 @@ int vfun_pages_begin(struct vfun_channel *ch, u64 session)
 	t->count = count;
 	ret = prove(t, &head);
 	mutex_lock(&vf->pages_lock);
+	if (!ret && find_table(vf, ch->handle))
+		ret = -EPROTO;
 	if (!ret)
 		ret = xa_alloc(&vf->tables, &t->number, t, XA_LIMIT(0, VFUN_BUFFERS_MAX - 1),
 			       GFP_KERNEL_ACCOUNT);
@@ -147,6 +161,9 @@ int vfun_pages_begin(struct vfun_channel *ch, u64 session)
 		down_read(&vfun_map_sem);
 		if (ch->dead || !ch->area[0].win) {
 			ret = -ECANCELED;
+		} else if (ch->area[0].win->role == VFUN_ROLE_LINK) {
+			/* The other VM would write it. */
+			ret = -EPROTO;
 		} else {
 			memcpy(table_at(ch), &head, sizeof(head));
 			smp_store_release((u64 *)table_at(ch), VFUN_PAGES_MAGIC);
@@ -161,32 +178,25 @@ int vfun_pages_begin(struct vfun_channel *ch, u64 session)
 	return ret;
 }
 
-/* The table's pages are found in it no more. Under pages_lock. */
+/* A file has a table no more, and its pages are in none. Under pages_lock. */
 static void leave(struct vfun_file *vf, struct vfun_pages *t)
 {
 	unsigned long n;
 
 	for (n = 0; n < t->count; n++) {
-		if (t->page[n])
-			xa_erase(&vf->pages, page_to_pfn((struct page *)(t->page[n] & ~WRITABLE)));
+		unsigned long pfn = page_to_pfn((struct page *)(t->page[n] & ~WRITABLE));
+		void *value = t->page[n] ? xa_load(&vf->pages, pfn) : NULL;
+
+		/* It may be in another one since this one was dead. */
+		if (value && xa_to_value(value) >> PLACE_BITS == t->number)
+			xa_erase(&vf->pages, pfn);
 		cond_resched();
 	}
 	xa_erase(&vf->tables, t->number);
 }
 
-static struct vfun_pages *find_table(struct vfun_file *vf, u64 handle)
-{
-	struct vfun_pages *t;
-	unsigned long n;
-
-	xa_for_each(&vf->tables, n, t)
-		if (t->handle == handle)
-			return t;
-	return NULL;
-}
-
-/* The device asks the host for a table from now on. It is in no file any more. */
-static void leave_to_device(struct vfun_device *dev, struct vfun_pages *t)
+/* The device asks the host for a table from now on. */
+static void adopt(struct vfun_device *dev, struct vfun_pages *t)
 {
 	int idx;
 
@@ -194,30 +204,60 @@ static void leave_to_device(struct vfun_device *dev, struct vfun_pages *t)
 	t->ch = NULL;
 	mutex_lock(&dev->tables_lock);
 	list_add_tail(&t->of, &dev->tables);
+	mutex_unlock(&dev->tables_lock);
+	/* Inside, the queue of work is there. */
 	if (vfun_enter(dev->win, &idx)) {
 		mod_delayed_work(dev->wq, &dev->tables_work, VFUN_TABLES_FIRST);
 		vfun_leave(dev->win, idx);
 	}
-	mutex_unlock(&dev->tables_lock);
 }
 
-/* A table that its program has given back, or never had. With `over` no service has it. */
-void vfun_pages_end(struct vfun_file *vf, u64 handle, bool over)
+/*
+ * Takes the table of a channel that is dead from its file; NULL: there is none, or
+ * its session is over and the device has it. The caller has it, for vfun_pages_done.
+ */
+struct vfun_pages *vfun_pages_take(struct vfun_channel *ch)
 {
+	struct vfun_file *vf = ch->vf;
 	struct vfun_pages *t;
+	unsigned long n;
 
+	if (!ch->table)
+		return NULL;
 	mutex_lock(&vf->pages_lock);
-	t = find_table(vf, handle);
-	if (t)
-		leave(vf, t);
+	xa_for_each(&vf->tables, n, t) {
+		if (t->ch == ch) {
+			leave(vf, t);
+			break;
+		}
+	}
 	mutex_unlock(&vf->pages_lock);
-	if (t && over)
-		table_free(t);
-	else if (t)
-		leave_to_device(vf->dev, t);
+	return t;
 }
 
-/* Tables whose session is over. */
+/* Whether no service of the host has it any more; else the device asks for it. */
+void vfun_pages_done(struct vfun_device *dev, struct vfun_pages *t, bool over)
+{
+	if (!t)
+		return;
+	if (over)
+		table_free(t);
+	else
+		adopt(dev, t);
+}
+
+/*
+ * One whose program was never told of it. Another thread may have guessed its handle,
+ * and put pages in it.
+ */
+void vfun_pages_forget(struct vfun_channel *ch)
+{
+	struct vfun_pages *t = vfun_pages_take(ch);
+
+	vfun_pages_done(ch->vf->dev, t, t && !t->pinned);
+}
+
+/* Tables whose session is over: the device asks the host for them. */
 void vfun_pages_leave(struct vfun_file *vf)
 {
 	struct vfun_pages *t;
@@ -226,22 +266,25 @@ void vfun_pages_leave(struct vfun_file *vf)
 	mutex_lock(&vf->pages_lock);
 	xa_for_each(&vf->tables, n, t) {
 		leave(vf, t);
-		leave_to_device(vf->dev, t);
+		adopt(vf->dev, t);
 	}
 	mutex_unlock(&vf->pages_lock);
 }
 
-/* Whether the answer to BUFFER_PUT says that no service has a table. */
+/* Whether an answer to BUFFER_PUT says that no service has the table (R-PAG-4). */
 bool vfun_pages_over(const struct vfun_exchange *x)
 {
 	const struct vfun_nack_body *nack = x->answer;
 
-	return x->acked || nack->code == VFUN_NACK_CODE_BAD_HANDLE ||
-	       nack->code == VFUN_NACK_CODE_STALE;
+	if (x->acked)
+		return true;
+	return x->answer_len >= offsetofend(struct vfun_nack_body, code) &&
+	       (nack->code == VFUN_NACK_CODE_BAD_HANDLE || nack->code == VFUN_NACK_CODE_STALE);
 }
 
-static bool put_table(struct vfun_device *dev, const struct vfun_pages *t, void *answer,
-		      unsigned int timeout_ms, bool last)
+/* 1: no service has the table any more; 0: one may; or no answer came. */
+static int put_table(struct vfun_device *dev, const struct vfun_pages *t, void *answer,
+		     unsigned int timeout_ms, bool last)
 {
 	struct vfun_buffer_put body = { .buffer = t->handle };
 	struct vfun_exchange x = {
@@ -255,7 +298,28 @@ static bool put_table(struct vfun_device *dev, const struct vfun_pages *t, void 
 		.last = last,
 	};
 
-	return !vfun_exchange(dev, &x) && vfun_pages_over(&x);
+	return vfun_exchange(dev, &x) ?: vfun_pages_over(&x);
+}
+
+/* Frees those that are over. False: the host does not answer. The caller is inside. */
+static bool ask(struct vfun_device *dev, struct list_head *all, unsigned int timeout_ms,
+		bool last)
+{
+	void *answer = kmalloc(VFUN_ANSWER_BODY, GFP_KERNEL);
+	struct vfun_pages *t, *next;
+	int over = answer ? 0 : -ENOMEM;
+
+	list_for_each_entry_safe(t, next, all, of) {
+		if (over < 0)
+			break;
+		over = put_table(dev, t, answer, timeout_ms, last);
+		if (over > 0) {
+			list_del(&t->of);
+			table_free(t);
+		}
+	}
+	kfree(answer);
+	return over >= 0;
 }
 
 /* After the goodbye of their sessions: a service lets go of what a session has when that ends. */
@@ -263,56 +327,56 @@ void vfun_tables_ask(struct work_struct *work)
 {
 	struct vfun_device *dev = container_of(to_delayed_work(work), struct vfun_device,
 					       tables_work);
-	void *answer = kmalloc(VFUN_ANSWER_BODY, GFP_KERNEL);
-	struct vfun_pages *t, *next;
 	LIST_HEAD(all);
 	int idx;
 
+	if (!vfun_enter(dev->win, &idx))
+		return;
 	mutex_lock(&dev->tables_lock);
 	list_splice_init(&dev->tables, &all);
 	mutex_unlock(&dev->tables_lock);
-	if (vfun_enter(dev->win, &idx)) {
-		list_for_each_entry_safe(t, next, &all, of) {
-			if (!answer || vfun_gone(dev) || 
-			    !put_table(dev, t, answer, VFUN_GOODBYE_MS, false))
-				continue;
-			list_del(&t->of);
-			table_free(t);
-		}
-		mutex_lock(&dev->tables_lock);
-		list_splice_init(&all, &dev->tables);
-		if (!list_empty(&dev->tables) && !vfun_gone(dev))
-			mod_delayed_work(dev->wq, &dev->tables_work, VFUN_TABLES_AGAIN);
-		mutex_unlock(&dev->tables_lock);
-		vfun_leave(dev->win, idx);
-	} else {
-		mutex_lock(&dev->tables_lock);
-		list_splice_init(&all, &dev->tables);
-		mutex_unlock(&dev->tables_lock);
-	}
-	kfree(answer);
+	/* One at which the host keeps silent does not keep those behind it for ever. */
+	if (!ask(dev, &all, VFUN_GOODBYE_MS, false))
+		list_rotate_left(&all);
+	mutex_lock(&dev->tables_lock);
+	list_splice(&all, &dev->tables);
+	if (!list_empty(&dev->tables))
+		queue_delayed_work(dev->wq, &dev->tables_work, VFUN_TABLES_AGAIN);
+	mutex_unlock(&dev->tables_lock);
+	vfun_leave(dev->win, idx);
 }
 
-/* At removal, while the window is still there: until the host does not answer. */
+/* Tables of files that are still open. */
+static void leave_files(struct vfun_device *dev)
+{
+	struct vfun_file *vf;
+
+	mutex_lock(&vfun_lock);
+	list_for_each_entry(vf, &dev->files, list)
+		vfun_pages_leave(vf);
+	mutex_unlock(&vfun_lock);
+}
+
+/*
+ * At removal, when all sessions are over and the window is still there: for a while, as
+ * long as the host answers.
+ */
 void vfun_tables_farewell(struct vfun_device *dev)
 {
-	void *answer = kmalloc(VFUN_ANSWER_BODY, GFP_KERNEL);
-	struct vfun_pages *t, *next;
+	unsigned long deadline = jiffies + msecs_to_jiffies(VFUN_TABLES_FAREWELL_MS);
 	LIST_HEAD(all);
 
+	leave_files(dev);
 	mutex_lock(&dev->tables_lock);
 	list_splice_init(&dev->tables, &all);
 	mutex_unlock(&dev->tables_lock);
-	list_for_each_entry_safe(t, next, &all, of) {
-		if (!answer || !put_table(dev, t, answer, VFUN_FAREWELL_MS, true))
-			continue;
-		list_del(&t->of);
-		table_free(t);
-	}
+	while (ask(dev, &all, VFUN_FAREWELL_MS, true) && !list_empty(&all) &&
+	       time_before(jiffies, deadline))
+		schedule_timeout_uninterruptible(VFUN_TABLES_FIRST);
+	/* A file that was closed meanwhile has added its own. */
 	mutex_lock(&dev->tables_lock);
 	list_splice(&all, &dev->tables);
 	mutex_unlock(&dev->tables_lock);
-	kfree(answer);
 }
 
 /* The device is over, and who may still write these pages is not known. */
@@ -352,8 +416,9 @@ static long look_at(struct stretch *s, unsigned long end, bool write)
 		const struct inode *inode = file_inode(vma->vm_file);
 		unsigned long magic = inode->i_sb->s_magic;
 
-		/* Nodes of devices lie in such a file system, too. */
-		memory = S_ISREG(inode->i_mode) && (magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC);
+		/* Nodes of devices, disks too, lie in a devtmpfs, which has tmpfs' number. */
+		memory = S_ISREG(inode->i_mode) &&
+			 (magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC);
 	}
 	if (!(vma->vm_flags & VM_READ))
 		ret = -EFAULT;
@@ -370,16 +435,21 @@ unlock:
 	return ret;
 }
 
-/* Where a page is in the tables of a file. Under pages_lock. */
+/*
+ * Where a page is in the tables of a file. One that has ended, by the host or with its
+ * window, is of no use any more. Under pages_lock.
+ */
 static struct vfun_pages *find_page(struct vfun_file *vf, struct page *page,
 				    unsigned long *place)
 {
 	void *value = xa_load(&vf->pages, page_to_pfn(page));
+	struct vfun_pages *t;
 
 	if (!value)
 		return NULL;
 	*place = xa_to_value(value) & ((1UL << PLACE_BITS) - 1);
-	return xa_load(&vf->tables, xa_to_value(value) >> PLACE_BITS);
+	t = xa_load(&vf->tables, xa_to_value(value) >> PLACE_BITS);
+	return t && !READ_ONCE(t->ch->dead) ? t : NULL;
 }
 
 /* How many pages from the first on are one behind the other in a table, or are in none. */
@@ -421,7 +491,7 @@ static long put_in(struct vfun_file *vf, struct vfun_pages *t, unsigned long pla
 		   const struct stretch *s, unsigned long count)
 {
 	struct vfun_channel *ch = t->ch;
-	unsigned long n, put = 0;
+	unsigned long n, at, put = 0;
 	long ret = 0;
 
 	down_read(&vfun_map_sem);
@@ -431,7 +501,7 @@ static long put_in(struct vfun_file *vf, struct vfun_pages *t, unsigned long pla
 		u64 value = (u64)t->number << PLACE_BITS | (place + n);
 
 		/* Twice in this stretch, or it came meanwhile. */
-		if (t->page[place + n] || xa_load(&vf->pages, page_to_pfn(s->pages[n])))
+		if (t->page[place + n] || find_page(vf, s->pages[n], &at))
 			break;
 		ret = xa_err(xa_store(&vf->pages, page_to_pfn(s->pages[n]), xa_mk_value(value),
 				      GFP_KERNEL_ACCOUNT));

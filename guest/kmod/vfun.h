@@ -25,12 +25,16 @@
  *  vfun_lock         mutex  open files of all nodes, and further windows; held
  *                           while pages are taken away from mappings, so that
  *                           their file stays
+ *  vf->pages_lock    mutex  a file's tables of pages; never held while a program's
+ *                           pages come, which may take as long as another program
+ *                           wants
  *  mmap_lock         (the kernel's; held around faults and mmap)
  *  vfun_map_sem      rwsem  the ranges that are in use in each window. Read by
  *                           faults and mmap, written where a channel begins
  *                           or ends, or a window goes: a fault finds it alive
  *                           and puts the page in place before the pages are
  *                           taken away, or finds it dead
+ *  dev->tables_lock  mutex  tables whose file has them no more
  *  vf->lock          spin   a file's session and grants; never taken in an
  *                           interrupt
  *  win->bell_lock    spin   live channels by vector, and the fields that the
@@ -76,6 +80,7 @@ struct vfun_file;
 struct vfun_orphan;
 struct vfun_moved;
 struct vfun_movers;
+struct vfun_pages;
 
 /* An interrupt's own argument. */
 struct vfun_vector {
@@ -422,7 +427,9 @@ long vfun_ioc_remap(struct file *filp, struct vfun_ioc_remap __user *arg);
 
 /* pages.c: memory of programs that the host reaches where it is */
 int vfun_pages_begin(struct vfun_channel *ch, u64 session);
-void vfun_pages_end(struct vfun_file *vf, u64 handle, bool over);
+struct vfun_pages *vfun_pages_take(struct vfun_channel *ch);
+void vfun_pages_done(struct vfun_device *dev, struct vfun_pages *t, bool over);
+void vfun_pages_forget(struct vfun_channel *ch);
 bool vfun_pages_over(const struct vfun_exchange *x);
 void vfun_pages_leave(struct vfun_file *vf);
 void vfun_tables_ask(struct work_struct *work);
