@@ -190,10 +190,13 @@ struct vfun_ioc_remap {
  * `buffer` and `index` say where. With `buffer` 0 nothing is pinned, and `buffer`
  * stays 0 for pages that are in none.
  *
- * A program can map no table. Pages stay pinned until the host has answered
- * BUFFER_PUT, also when the program has ended. Memory that is unmapped keeps its
- * place in the table until then; memory that is mapped anew has none. A child of
- * fork has its own copies. Memory that processes share can be pinned, too, if it
+ * A program can map no table. BUFFER_PUT takes the table from the file at once,
+ * whatever is answered: a nack "still starting" says that a service has it yet, and
+ * the module asks on. The pages stay pinned until the host has said that no service
+ * has it, also when the program has ended, and count for RLIMIT_MEMLOCK as long. They
+ * can be in another table meanwhile. Memory that is unmapped keeps its place in the
+ * table until BUFFER_PUT; memory that is mapped anew has none. A child of fork has
+ * its own copies. Memory that processes share can be pinned, too, if it
  * is no file's on a disk.
  *
  *   ENOENT      no such table in this file; EPIPE the table is over

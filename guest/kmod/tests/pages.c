@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tables of pages, in a VM whose memory the host has. As a user without rights.
+ * Tables of pages, in a VM whose memory the host has.
  *
  *   pages NODE        right and wrong uses: "pages: N checks" with status 0, or
  *                     what failed with 1
  *   pages NODE hold   pins 100 pages, prints "held" and waits to be killed
+ *   pages NODE read   the same, and the program may only read them
+ *   pages NODE put    gives a table back that a service has, and has the same pages in
+ *                     another one at once
+ *   pages NODE anew   the same after the window was made anew, in the same file
+ *   pages NODE disk DISK   memory of a disk is refused
+ *
+ * The last ones print "done" and wait, too.
  */
 #include "check.h"
 
@@ -168,13 +175,90 @@ static void no_more_than_the_limit(int fd, uint64_t table)
 	struct rlimit few = { 4 * PAGE, 4 * PAGE };
 
 	setrlimit(RLIMIT_MEMLOCK, &few);
+	/* Who may lock memory has no limit. */
+	IS(geteuid() || !setuid(65534), 1);
 	IS(pin(fd, table, 52, fresh(8), 8, 1), EDQUOT);
 	IS(pin(fd, 0, 0, fresh(8), 8, 1), 0);
 }
 
+static int say_and_wait(const char *what)
+{
+	printf("%s %d\n", what, failed);
+	fflush(stdout);
+	while (pause())
+		;
+	return 0;
+}
+
+static int holds(int fd, int read_only)
+{
+	char *at = fresh(100);
+	struct vfun_buffer_ack b;
+
+	if (read_only)
+		mprotect(at, 100 * PAGE, PROT_READ);
+	IS(get(fd, 0, 100, &b), 0);
+	IS(pin(fd, b.buffer, 0, at, 100, !read_only), 0);
+	IS(is_at(b.buffer, 0, 100), 1);
+	return say_and_wait("held");
+}
+
+/* Pages of a table that is over, or asked back, can be in another one. */
+static int moves_on(int fd, int anew)
+{
+	struct vfun_ioc_info was, is;
+	struct vfun_buffer_ack a, b;
+	char *at = fresh(100);
+	int tries;
+
+	IS(raw(fd, VFUN_IOC_INFO, &was), 0);
+	IS(get(fd, 0, 100, &a), 0);
+	IS(pin(fd, a.buffer, 0, at, 100, 1), 0);
+	if (anew) {
+		printf("held %d\n", failed);
+		fflush(stdout);
+		for (tries = 0; tries < 1000; tries++) {
+			if (!raw(fd, VFUN_IOC_INFO, &is) && is.generation &&
+			    is.generation != was.generation)
+				break;
+			usleep(10000);
+		}
+		IS(pin(fd, a.buffer, 0, fresh(1), 1, 1) != 0, 1);
+		IS(vt_hello(fd, "anew", NULL), 0);
+	} else {
+		/* A service has it. */
+		IS(vt_buffer_put(fd, a.buffer), 1);
+		IS(vt_buffer_put(fd, a.buffer), -ENOENT);
+	}
+	IS(pin(fd, 0, 0, at, 100, 1), 0);
+	IS(is_at(0, 0, 100), 1);
+	IS(get(fd, 0, 200, &b), 0);
+	IS(pin(fd, b.buffer, 50, at, 100, 1), 0);
+	IS(is_at(b.buffer, 50, 100), 1);
+	IS(pin(fd, 0, 0, at + PAGE, 10, 1), 0);
+	IS(is_at(b.buffer, 51, 10), 1);
+	return say_and_wait("done");
+}
+
+/* A disk's node lies in a devtmpfs; its pages are written back, as a file's. */
+static int refuses(int fd, const char *disk)
+{
+	int of = open(disk, O_RDWR);
+	struct vfun_buffer_ack b;
+	char *at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, of, 0);
+
+	IS(at != MAP_FAILED, 1);
+	IS(get(fd, 0, PLACES, &b), 0);
+	IS(pin(fd, b.buffer, 0, at, 1, 1), EOPNOTSUPP);
+	at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, of, 0);
+	IS(pin(fd, b.buffer, 0, at, 1, 1), 0);
+	return say_and_wait("done");
+}
+
 int main(int argc, char **argv)
 {
-	int fd, other, hold = argc > 2 && !strcmp(argv[2], "hold");
+	const char *what = argc > 2 ? argv[2] : "";
+	int fd, other;
 	struct vfun_hello_ack hello;
 	struct vfun_buffer_ack b;
 
@@ -185,15 +269,15 @@ int main(int argc, char **argv)
 	other = vt_open();
 	IS(vt_hello(fd, "pages", &hello), 0);
 	IS(!!(hello.features & VFUN_FEATURE_PAGES), 1);
-	IS(get(fd, 0, hold ? 100 : PLACES, &b), 0);
-	if (hold) {
-		IS(pin(fd, b.buffer, 0, fresh(100), 100, 1), 0);
-		IS(is_at(b.buffer, 0, 100), 1);
-		printf("held %d\n", failed);
-		fflush(stdout);
-		pause();
-	}
+	if (!strcmp(what, "hold") || !strcmp(what, "read"))
+		return holds(fd, *what == 'r');
+	if (!strcmp(what, "put") || !strcmp(what, "anew"))
+		return moves_on(fd, *what == 'a');
+	if (!strcmp(what, "disk") && argc > 3)
+		return refuses(fd, argv[3]);
+	IS(get(fd, 0, 0, &b), -EINVAL);
 	IS(get(fd, 77, PLACES, &b), -EINVAL);
+	IS(get(fd, 0, PLACES, &b), 0);
 	nobody_else_writes_it(fd, &b);
 	a_page_is_known_by_itself(fd, b.buffer);
 	rights(fd, b.buffer);

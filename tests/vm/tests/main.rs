@@ -11,6 +11,7 @@ mod guest;
 mod libvirt;
 mod module;
 mod module_host;
+mod module_pages;
 mod module_ranges;
 mod nested;
 mod nics;

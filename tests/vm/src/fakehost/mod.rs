@@ -61,6 +61,11 @@ struct Shared {
     resets: AtomicU64,
     buffers: AtomicU64,
     repeats: AtomicBool,
+    /// Of tables of pages: where the last one is, whether a service has all of them, and how often one
+    /// was asked back.
+    table: AtomicU64,
+    keeps: AtomicBool,
+    puts: AtomicU64,
     here: Mutex<BTreeSet<u64>>,
 }
 
@@ -123,6 +128,9 @@ impl FakeHost {
             resets: AtomicU64::new(0),
             buffers: AtomicU64::new(0),
             repeats: AtomicBool::new(false),
+            table: AtomicU64::new(0),
+            keeps: AtomicBool::new(false),
+            puts: AtomicU64::new(0),
             here: Mutex::default(),
         });
         let host = Host {
@@ -166,6 +174,21 @@ impl FakeHost {
     /// Gives each buffer the handle of the one before, from now on or no more.
     pub fn repeat_handles(&self, on: bool) {
         self.shared.repeats.store(on, Ordering::SeqCst);
+    }
+
+    /// Whether a service has all tables of pages, from now on or no more.
+    pub fn keep_tables(&self, on: bool) {
+        self.shared.keeps.store(on, Ordering::SeqCst);
+    }
+
+    /// How often a table of pages was asked back.
+    pub fn table_puts(&self) -> u64 {
+        self.shared.puts.load(Ordering::SeqCst)
+    }
+
+    /// A word of the table of pages that was given last.
+    pub fn table_word(&self, n: usize) -> u64 {
+        self.shared.memory.load(self.shared.table.load(Ordering::SeqCst) as usize + 8 * n)
     }
 
     /// Ends all grants by itself, as a host does that takes them away.
@@ -295,7 +318,8 @@ impl Host {
                 let mut ack = HelloAck::new_zeroed();
                 ack.version = U16::new(VERSION);
                 ack.session_line = U16::new((self.next % SESSIONS as u64) as u16);
-                let features = [Features::DOORBELL, Features::MODULE, Features::BUFFERS];
+                let features =
+                    [Features::DOORBELL, Features::MODULE, Features::BUFFERS, Features::PAGES];
                 ack.features = U64::new(features.iter().fold(0, |all, f| all | f.0));
                 ack.session = U64::new(0x100 + self.next);
                 ack.heartbeat_ms = U32::new(HEARTBEAT_MS as u32);
@@ -319,7 +343,7 @@ impl Host {
             Kind::Reset => {
                 self.shared.resets.fetch_add(1, Ordering::SeqCst);
                 self.channels.clear();
-                self.buffers = Buffers::default();
+                self.buffers.end(|b| !b.pages);
                 locked(&self.shared.here).clear();
                 vec![0; 8]
             }
@@ -334,15 +358,13 @@ impl Host {
             }
             Kind::Goodbye => {
                 self.channels.retain(|c| c.session != r.session);
-                self.buffers.end(|b| b.session == r.session);
+                // A table is over when the module has asked for it.
+                self.buffers.end(|b| b.session == r.session && !b.pages);
                 vec![0; 8]
             }
             Kind::KeepAlive | Kind::List | Kind::Codes => vec![0; 8],
             Kind::BufferGet => return self.buffer_get(r),
-            Kind::BufferPut => match self.buffers.end(|b| b.handle == word(&r.body)) {
-                0 => return Err(Nack::new(NackCode::BadHandle, "no such buffer")),
-                _ => vec![0; 8],
-            },
+            Kind::BufferPut => return self.buffer_put(r),
             _ => return Err(Nack::new(NackCode::Unsupported, "not here")),
         })
     }
@@ -386,10 +408,27 @@ impl Host {
         let range = range.ok_or_else(|| Nack::new(NackCode::NoCapacity, "no room"))?;
         let (offset, bytes) = (range.offset.get() as usize, range.bytes.get() as usize);
         self.shared.memory.all.part(offset, bytes).expect("inside").zero();
+        if asked.flags.get() & BUFFER_PAGES != 0 {
+            self.shared.table.store(offset as u64, Ordering::SeqCst);
+        }
         let mut ranges = vec![range];
         locked(&self.shared.bend)(&mut ranges);
         let ack = BufferAck { buffer: U64::new(handle), range: ranges[0] };
         Ok(ack.as_bytes().to_vec())
+    }
+
+    fn buffer_put(&mut self, r: &Request) -> Result<Vec<u8>, Nack> {
+        if self.buffers.is_table(r.session, word(&r.body)) {
+            self.shared.puts.fetch_add(1, Ordering::SeqCst);
+            if self.shared.keeps.load(Ordering::SeqCst) {
+                return Err(Nack::new(NackCode::Starting, "a service has it: ask again"));
+            }
+        }
+        let own = |b: &places::Buffer| (b.session, b.handle) == (r.session, word(&r.body));
+        match self.buffers.end(own) {
+            0 => Err(Nack::new(NackCode::BadHandle, "no such buffer")),
+            _ => Ok(vec![0; 8]),
+        }
     }
 
     /// Answers what stands in the first cell of each channel.

@@ -4,7 +4,7 @@ use super::{BYTES, CELL, DEPTH};
 use vfun_wire::PAGE;
 use vfun_wire::channel::side_bytes;
 use vfun_wire::header::HEAP_OFF;
-use vfun_wire::message::BufferGet;
+use vfun_wire::message::{BUFFER_PAGES, BufferGet};
 use vfun_wire::range::{Access, Range};
 
 /// There is room for so many channels at a time, each place used in turn.
@@ -23,7 +23,9 @@ pub(super) struct Buffer {
     pub handle: u64,
     pub session: u64,
     pub grant: u64,
-    offset: u64,
+    /// A table of pages.
+    pub pages: bool,
+    pub offset: u64,
     bytes: u64,
 }
 
@@ -56,8 +58,14 @@ impl Buffers {
         if offset.checked_add(bytes)? > BYTES {
             return None;
         }
-        self.0.push(Buffer { handle, session, grant: asked.grant.get(), offset, bytes });
+        let (grant, pages) = (asked.grant.get(), asked.flags.get() & BUFFER_PAGES != 0);
+        self.0.push(Buffer { handle, session, grant, pages, offset, bytes });
         Some(Range::new(0, Access::Both, offset, bytes))
+    }
+
+    /// Whether a session has, or had, a table of pages by this name.
+    pub fn is_table(&self, session: u64, handle: u64) -> bool {
+        self.0.iter().any(|b| b.pages && (b.session, b.handle) == (session, handle))
     }
 
     /// Frees some; how many they were.
