@@ -191,13 +191,13 @@ struct vfun_ioc_remap {
  * stays 0 for pages that are in none.
  *
  * A program can map no table. BUFFER_PUT takes the table from the file at once,
- * whatever is answered: a nack "still starting" says that a service has it yet, and
- * the module asks on. The pages stay pinned until the host has said that no service
- * has it, also when the program has ended, and count for RLIMIT_MEMLOCK as long. They
- * can be in another table meanwhile. Memory that is unmapped keeps its place in the
- * table until BUFFER_PUT; memory that is mapped anew has none. A child of fork has
- * its own copies. Memory that processes share can be pinned, too, if it
- * is no file's on a disk.
+ * whatever the host answers. The nack "still starting" says that a service still has
+ * the table: the module asks again by itself. Pages stay pinned, and count for
+ * RLIMIT_MEMLOCK, until the host has said that no service has the table, also when the
+ * program has ended. They can be in another table before that. If a program unmaps
+ * memory, its pages stay in the table until BUFFER_PUT; new memory at the same address
+ * has other pages, which are in no table. A child of fork has copies. Shared memory can
+ * be pinned, but not a shared mapping of a file on a disk.
  *
  *   ENOENT      no such table in this file; EPIPE the table is over
  *   EINVAL      not whole pages, not inside of the table, or a place is taken

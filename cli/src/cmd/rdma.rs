@@ -269,8 +269,11 @@ mod tests {
 
     #[test]
     fn each_program_has_a_line() {
-        let all = [grant("one", "::ffff:10.0.0.1")];
+        let mut all = [grant("one", "::ffff:10.0.0.1")];
+        assert!(render(&all).contains("in the window"));
+        all[0].rdma.as_mut().unwrap().pinned = true;
         let table = render(&all);
+        assert!(table.contains("pinned in the VM"), "{table}");
         let line = table.lines().nth(1).unwrap();
         for cell in ["vm1/one", "ib_write_bw", "::ffff:10.0.0.1", "1 MiB", "500"] {
             assert!(line.contains(cell), "{cell}: {table}");
@@ -292,10 +295,13 @@ mod tests {
         client.vms = vec![vm("one"), vm("two")];
         client.rdma = RdmaView { queue_pairs: Some(100), ..RdmaView::default() };
         client.addresses.insert("one".into(), "10.0.0.1".parse().unwrap());
+        client.shared_memory.insert("one".into(), "/dev/shm/one".into());
         let grants = [grant("one", "::ffff:10.0.0.1"), grant("one", "::ffff:10.0.0.1")];
         let said = text(&explained(&client, &[verbs()], &grants));
         assert!(said.contains("6 of 100") && said.contains("2 MiB"), "{said}");
         assert!(said.contains("! two has no address"), "{said}");
+        assert!(said.contains("the NIC maps /dev/shm/one"), "{said}");
+        assert!(said.contains("moves into the window"), "{said}");
         let said = text(&explained(&client, &[], &[]));
         assert!(said.contains("! no function is a NIC"), "{said}");
         client.functions = vec!["echo".into()];

@@ -44,8 +44,9 @@ impl PageTable {
         self.places
     }
 
-    /// Pins memory, or as much of it as the module does at once, and names its pages from a place on. Those that a
-    /// table of the session names already stay where they are named.
+    /// Pins pages of this process and writes their numbers into the table, from `place` on. The module may pin fewer
+    /// pages than asked for; the answer says how many. Pages that are in a table of this session already are not
+    /// written again: the answer says where they are.
     ///
     /// # Errors
     /// [`Unmovable`]
