@@ -55,6 +55,7 @@ impl Mover for ByPages {
     type Buffer = LentPages;
     const GIVES_BACK: bool = true;
     const KEPT: usize = 64 << 20;
+    const UNPINS: bool = true;
 
     fn lend(&self, bytes: usize) -> Option<LentPages> {
         self.0.lend_pages(bytes / PAGE).ok()

@@ -7,6 +7,7 @@
 use super::{PAGE, Run};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 use vfun::{MemoryPlace, Unmovable};
 
 /// The first buffer, bytes; each further one is twice as large as the one before. A connection lends some sixty
@@ -14,6 +15,11 @@ use vfun::{MemoryPlace, Unmovable};
 const FIRST: usize = 1 << 20;
 /// The largest one that is made without need.
 const LARGEST: usize = 64 << 20;
+
+/// How often, and how long after each other, it is tried to pin memory while other pages are being unpinned: the
+/// module asks the host four times a second whether it may.
+const UNPINNED_TRIES: u32 = 100;
+const UNPINNED_PAUSE: Duration = Duration::from_millis(10);
 
 /// A range of the program's pages.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +68,8 @@ pub trait Mover {
     /// How many bytes of such buffers are kept at most when a further one is lent. Window memory is kept as long
     /// as there is room; pages of the VM, which nobody else has while they are pinned, are bounded.
     const KEPT: usize = usize::MAX;
+    /// Whether a program may pin more when buffers have been given back.
+    const UNPINS: bool = false;
     /// Bytes of a buffer.
     fn bytes(buffer: &Self::Buffer) -> usize;
 }
@@ -139,14 +147,18 @@ impl<M: Mover> Pool<M> {
         pages: Pages,
         moved: &mut Moved<M::Buffer>,
     ) -> Result<(), MoveError> {
-        let (buffer, offset) = self.room(mover, pages.bytes)?;
+        let (mut buffer, mut offset) = self.room(mover, pages.bytes)?;
         let mut done = 0;
         while done < pages.bytes {
             let left = pages.part(done, pages.bytes - done);
             let place = match mover.take(&buffer, offset + done, left) {
-                // What nobody uses may be in the way.
-                Err(Unmovable::Limit) if self.give_back(0) => {
-                    mover.take(&buffer, offset + done, left)?
+                Err(Unmovable::Limit) if M::UNPINS && done == 0 => {
+                    // The pages that nobody uses may be in this one, too.
+                    self.latest = None;
+                    drop(buffer);
+                    self.give_back(0);
+                    (buffer, offset) = self.room(mover, pages.bytes)?;
+                    take_again(mover, (&buffer, offset), left)?
                 }
                 taken => taken?,
             };
@@ -211,6 +223,21 @@ impl<M: Mover> Pool<M> {
         }
         Ok(self.keep(lent.ok_or(MoveError::Full(bytes))?))
     }
+}
+
+/// Moves pages while others are being unpinned, which takes a moment: the host has to let go of them first.
+fn take_again<M: Mover>(
+    mover: &M,
+    (buffer, offset): (&M::Buffer, usize),
+    pages: Pages,
+) -> Result<MemoryPlace, Unmovable> {
+    for _ in 0..UNPINNED_TRIES {
+        match mover.take(buffer, offset, pages) {
+            Err(Unmovable::Limit) => std::thread::sleep(UNPINNED_PAUSE),
+            taken => return taken,
+        }
+    }
+    mover.take(buffer, offset, pages)
 }
 
 impl<B> Moved<B> {
