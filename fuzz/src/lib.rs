@@ -1,10 +1,11 @@
 //! Turns a fuzzer's bytes into operations on the models that the property
-//! tests of `vfun-ring` and `vfun-queue` use.
+//! tests of `vfun-ring`, `vfun-queue` and `vfun-packet` use.
 
 #[path = "../../protocol/ring/tests/common/mod.rs"]
 mod common;
 
 pub mod core;
+pub mod packet;
 pub mod queue;
 pub mod verbs;
 

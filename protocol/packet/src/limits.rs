@@ -1,0 +1,9 @@
+//! Limits of rings, each with its reason.
+
+/// Bytes of the smallest ring: a page. It is for tests; ports have more.
+pub const RING_MIN: u64 = 4096;
+/// Bytes of the largest ring: a thousand of the longest frames. More would only wait.
+pub const RING_MAX: u64 = 64 << 20;
+/// Bytes of the longest frame: an IP packet of 65535 bytes, with an Ethernet header of 14
+/// and two VLAN tags, and some to spare.
+pub const FRAME_MAX: u32 = 65600;

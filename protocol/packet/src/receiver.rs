@@ -1,0 +1,165 @@
+//! The end that takes frames out of a ring.
+
+use crate::layout::header::{BAD, HEAD, REFUSED, TAIL, TAKEN, TAKEN_BYTES, WAKE};
+use crate::layout::{ALIGN, KIND_FRAME, KIND_SKIP, RECORD_HEAD, record};
+use crate::ring::Ring;
+use vfun_window::Memory;
+use vfun_window::sync::{Ordering, fence};
+
+/// What was done since the side was made; each number wraps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Frames, and their bytes.
+    pub frames: u64,
+    pub bytes: u64,
+    /// Frames for which there was no place here.
+    pub refused: u64,
+    /// How often what came made no sense.
+    pub bad: u64,
+}
+
+/// The receiving end of a ring. `M`'s own side is that of the receiver, and its peer's
+/// side is the one that has the ring.
+pub struct Receiver<M> {
+    mem: M,
+    ring: Ring,
+    /// Where the next record begins, and what was given back.
+    tail: u64,
+    told: u64,
+    /// What the sender is known to have published.
+    head: u64,
+    counts: Taken,
+}
+
+/// A record, as it was read once.
+enum Record {
+    Frame(u32),
+    Skip,
+    Bad,
+}
+
+impl<M: Memory> Receiver<M> {
+    /// Takes a ring up where an earlier receiver left it.
+    pub fn new(mem: M, ring: Ring) -> Self {
+        let own = |word| mem.load_own(word, Ordering::Relaxed);
+        let tail = own(TAIL) & !(ALIGN - 1);
+        let counts = Taken {
+            frames: own(TAKEN),
+            bytes: own(TAKEN_BYTES),
+            refused: own(REFUSED),
+            bad: own(BAD),
+        };
+        Receiver { ring, tail, told: tail, head: tail, counts, mem }
+    }
+
+    /// What was done.
+    pub fn counts(&self) -> Taken {
+        self.counts
+    }
+
+    /// Its memory.
+    pub fn memory(&self) -> &M {
+        &self.mem
+    }
+
+    /// Whether there is anything, as far as is known, or as the sender says now.
+    pub fn is_there(&mut self) -> bool {
+        if self.head != self.tail {
+            return true;
+        }
+        let found = self.mem.load(HEAD, Ordering::Acquire);
+        if found == self.tail {
+            return false;
+        }
+        self.head = found & !(ALIGN - 1);
+        if found != self.head || found.wrapping_sub(self.tail) > self.ring.bytes() {
+            self.bad();
+            return false;
+        }
+        true
+    }
+
+    /// Copies the next frame into `to`, and says its bytes; `None`: there is none. A frame
+    /// that is longer than `to` is refused: it is counted, and `Some(0)`.
+    pub fn next(&mut self, to: &mut [u8]) -> Option<usize> {
+        for has_skipped in [false, true] {
+            if !self.is_there() {
+                return None;
+            }
+            match self.record() {
+                Record::Frame(bytes) => return Some(self.frame(bytes, to)),
+                Record::Skip if !has_skipped => {
+                    self.tail = self.tail.wrapping_add(self.ring.left(self.tail));
+                }
+                Record::Skip | Record::Bad => {
+                    self.bad();
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives the sender the room of all that came, and shows the counts.
+    pub fn take(&mut self) {
+        let counts = &self.counts;
+        for (word, count) in [
+            (TAKEN, counts.frames),
+            (TAKEN_BYTES, counts.bytes),
+            (REFUSED, counts.refused),
+            (BAD, counts.bad),
+        ] {
+            self.mem.store(word, count, Ordering::Relaxed);
+        }
+        if self.tail != self.told {
+            self.mem.store(TAIL, self.tail, Ordering::Release);
+        }
+        self.told = self.tail;
+    }
+
+    /// Asks to be rung for the next frame. Look once more after it ([`Receiver::is_there`]),
+    /// then sleep. It is asked once: a receiver that is awake is not rung.
+    pub fn declare_sleep(&self) {
+        self.mem.store(WAKE, self.tail, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    fn record(&self) -> Record {
+        let (left, known) = (self.ring.left(self.tail), self.head.wrapping_sub(self.tail));
+        let there = known.min(left);
+        let word = self.mem.load(self.ring.word(self.tail), Ordering::Relaxed);
+        let (kind, bytes) = (word >> 32, word as u32);
+        match kind {
+            KIND_SKIP if there == left && u64::from(bytes) == left - RECORD_HEAD => Record::Skip,
+            KIND_FRAME if bytes != 0 && bytes <= self.ring.longest() && record(bytes) <= there => {
+                Record::Frame(bytes)
+            }
+            _ => Record::Bad,
+        }
+    }
+
+    fn frame(&mut self, bytes: u32, to: &mut [u8]) -> usize {
+        let at = self.ring.word(self.tail) + 1;
+        self.tail = self.tail.wrapping_add(record(bytes));
+        let Some(to) = to.get_mut(..bytes as usize) else {
+            self.counts.refused = self.counts.refused.wrapping_add(1);
+            return 0;
+        };
+        self.counts.frames = self.counts.frames.wrapping_add(1);
+        self.counts.bytes = self.counts.bytes.wrapping_add(bytes.into());
+        let (words, rest) = to.as_chunks_mut::<8>();
+        let after = at + words.len();
+        self.mem.read(at, words.as_flattened_mut());
+        if !rest.is_empty() {
+            let last = self.mem.load(after, Ordering::Relaxed).to_le_bytes();
+            rest.copy_from_slice(&last[..rest.len()]);
+        }
+        bytes as usize
+    }
+
+    /// What came makes no sense: all of it is passed over, and counted once (R-PKT-5).
+    fn bad(&mut self) {
+        self.counts.bad = self.counts.bad.wrapping_add(1);
+        self.tail = self.head;
+    }
+}
