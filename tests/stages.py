@@ -130,6 +130,7 @@ STAGES = [
           needs=("systemd-base",)),
     Stage("bootbond", "the bond that each of Debian's network tools makes", "tests/bootbond.sh", VM, full=True,
           needs=("bootbond-base",)),
+    Stage("ports", "ports: the DPDK driver with testpmd and Open vSwitch", "tests/ports.sh", VM, full=True),
     Stage("ovs", "a port of Open vSwitch with DPDK goes from VM to VM", "tests/ovs.sh", VM, full=True,
           needs=("guest-kernel", "ovs")),
     Stage("servers", "what a VF gains for servers of Debian, on a real path", "tests/servers.sh", VM, full=True,

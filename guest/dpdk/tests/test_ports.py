@@ -1,0 +1,170 @@
+"""The DPDK driver of ports with stock testpmd and stock Open vSwitch.
+
+    tests/ports.sh [NAME]     (as root; builds the driver and fetches Open vSwitch)
+"""
+
+import os
+import random
+import re
+import tempfile
+import time
+import unittest
+
+from memory import BAD, HEAD, PAGE, RING, SENT, SIDE, STATE, TAKEN, Owner, Port
+from switch import Switch, Testpmd, until
+
+DRIVER, PROGRAMS = os.environ["VFUN_DPDK_DRIVER"], os.environ["VFUN_OVS_DIR"]
+
+
+class Ports(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="vfun-ports-")
+        self.addCleanup(self.folder.cleanup)
+        self.ports = [Port("a"), Port("b"), Port("open", sealed=False)]
+        self.a, self.b, _ = self.ports
+        self.socket = f"{self.folder.name}/ports.sock"
+        Owner(self.socket, self.ports)
+
+    def at(self, port):
+        return f"socket={self.socket},port={port}"
+
+    def program(self, port, mode, *more):
+        program = Testpmd(DRIVER, f"vfun-{os.path.basename(self.folder.name)}-{port.replace('/', '-')}",
+                          self.at(port), mode, more)
+        self.addCleanup(program.stop)
+        return program
+
+    def switch(self):
+        switch = Switch(PROGRAMS, self.folder.name, DRIVER)
+        self.addCleanup(switch.close)
+        switch.start()
+        switch.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail-mode=secure")
+        switch.add("pa", 1, self.at("a/host"))
+        switch.add("pb", 2, self.at("b/host"))
+        self.rules(switch)
+        return switch
+
+    def rules(self, switch):
+        switch.until_it_takes_rules()
+        switch.ofctl("add-flow", "br0", "in_port=1,actions=output:2")
+        switch.ofctl("add-flow", "br0", "in_port=2,actions=output:1")
+
+    def flows(self, port, side, word, frames):
+        before = port.word(side, word)
+        until(f"{frames} frames of {port.name}", lambda: port.word(side, word) - before > frames)
+
+    def test_every_frame_of_testpmd_arrives(self):
+        for bytes_ in (64, 1500):
+            receiver = self.program("a/host", "rxonly")
+            until("the receiver is there", lambda: self.a.word(0, STATE) == 1)
+            before = self.a.word(1, SENT)
+            sender = self.program("a/guest", "txonly", f"--txpkts={bytes_}")
+            self.flows(self.a, 0, TAKEN, 100_000)
+            said = sender.stop()
+            sent = self.a.word(1, SENT)
+            until("all came", lambda: self.a.word(0, TAKEN) == sent)
+            counted = int(re.findall(r"TX-packets: (\d+)", said)[-1])
+            # The program's own number begins at its start; ours at the port's.
+            self.assertEqual(counted, sent - before)
+            heard = receiver.stop()
+            self.assertEqual(int(re.findall(r"RX-packets: (\d+)", heard)[-1]), sent - before)
+            self.assertEqual((self.a.counts(0)["bad"], self.a.counts(0)["refused"]), (0, 0))
+
+    def test_the_switch_counts_as_both_ends_do_also_when_it_starts_anew(self):
+        switch = self.switch()
+        receiver = self.program("b/guest", "rxonly")
+        until("the receiver is there", lambda: self.b.word(1, STATE) == 1)
+        sender = self.program("a/guest", "txonly")
+        self.flows(self.b, 1, TAKEN, 20_000)
+        switch.kill()
+        at_kill = self.a.word(0, TAKEN)
+        switch.start()
+        self.rules(switch)
+        self.flows(self.b, 1, TAKEN, 20_000)
+        sender.stop()
+        until("the switch has taken all", lambda: self.a.word(0, TAKEN) == self.a.word(1, SENT))
+        until("the receiver has taken all", lambda: self.b.word(1, TAKEN) == self.b.word(0, SENT))
+        self.assertGreater(self.a.word(0, TAKEN), at_kill)
+        until("the switch says so", lambda: switch.counts(1)["taken"] == self.a.word(1, SENT), 10)
+        self.assertEqual(switch.counts(2)["sent"], self.b.word(1, TAKEN))
+        receiver.stop()
+
+    def test_ports_go_down_and_away_and_come_back(self):
+        switch = self.switch()
+        until("the port is up", lambda: self.a.word(0, STATE) == 1)
+        guest = self.program("a/guest", "rxonly")
+
+        def state():
+            return switch.vsctl("get", "Interface", "pa", "link_state").strip()
+        until("the switch sees the guest", lambda: state() == "up")
+        switch.ofctl("mod-port", "br0", "pa", "down")
+        until("the guest sees it", lambda: self.a.word(0, STATE) == 0)
+        switch.ofctl("mod-port", "br0", "pa", "up")
+        until("the guest sees it", lambda: self.a.word(0, STATE) == 1)
+        guest.stop()
+        until("the switch sees that the guest went", lambda: state() == "down")
+        switch.vsctl("del-port", "br0", "pa")
+        self.assertEqual(self.a.word(0, STATE), 0)
+        switch.add("pa", 1, self.at("a/host"))
+        until("the port is back", lambda: self.a.word(0, STATE) == 1)
+        switch.vsctl("set", "Interface", "pa", "mtu_request=9000")
+        until("the port takes long frames", lambda: self.a.word(0, 17) >= 9000)
+
+    def test_what_is_wrong_is_said_and_harms_nobody(self):
+        switch = self.switch()
+        for arguments, said in [
+            (self.at("open/host"), "not sealed against shrinking"),
+            (self.at("nobody"), "there is no such port"),
+            ("socket=/nowhere,port=a", "cannot be reached"),
+            ("path=/dev/zero", "a ring has a power of two"),
+            ("path=/etc/passwd,ring=4096,theirs=8192", "not sealed against shrinking"),
+            ("", "give either"),
+            ("ring=many", "is no number"),
+        ]:
+            with self.assertRaises(AssertionError, msg=arguments):
+                switch.add("bad", 9, arguments or "mine=0")
+            switch.vsctl("del-port", "br0", "bad")
+            with open(f"{self.folder.name}/vswitchd.log", encoding="utf-8") as log:
+                self.assertIn(said, log.read(), arguments)
+        self.assertTrue(switch.is_alive())
+
+    def test_a_guest_that_writes_anything_anywhere_hurts_its_own_port_alone(self):
+        switch = self.switch()
+        random.seed(7)
+        guest, host = memoryview(self.a.memory)[SIDE:], memoryview(self.a.memory)[:SIDE]
+        other = Port("c")
+        self.ports.append(other)
+        path = f"{self.folder.name}/more.sock"
+        Owner(path, [other])
+        switch.add("pc", 3, f"socket={path},port=c/host")
+        switch.ofctl("add-flow", "br0", "in_port=3,actions=output:2")
+        receiver = self.program("b/guest", "rxonly")
+        until("the receiver is there", lambda: self.b.word(1, STATE) == 1)
+        end = time.monotonic() + 10
+        written = 0
+        while time.monotonic() < end or written < 1_000_000:
+            for _ in range(2000):
+                side = guest if random.random() < 0.9 else host
+                near = random.random() < 0.5
+                at = 8 * random.randrange(32 if near else SIDE // 8)
+                value = random.choice((random.getrandbits(64), 64 * random.randrange(RING // 32),
+                                       1 << 32 | random.randrange(70_000), random.randrange(RING)))
+                side[at:at + 8] = value.to_bytes(8, "little")
+                written += 1
+            head = self.a.word(0, 8) + 64 * random.randrange(1, 64)
+            self.a.set_word(1, HEAD, head)
+        self.assertTrue(switch.is_alive())
+        self.assertGreater(self.a.word(0, BAD) + self.a.word(0, TAKEN), 0)
+        # Another port serves.
+        sender = Testpmd(DRIVER, f"vfun-{os.path.basename(self.folder.name)}-c",
+                         f"socket={path},port=c/guest", "txonly")
+        self.addCleanup(sender.stop)
+        self.flows(other, 0, TAKEN, 10_000)
+        sender.stop()
+        receiver.stop()
+        del guest, host
+
+
+if __name__ == "__main__":
+    assert PAGE == 4096
+    unittest.main(verbosity=2)
