@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::events::Event;
+use crate::limits::FAILS_A_TURN;
 use crate::payload::Payload;
 use crate::slab::{CqId, ProgramId};
 use vfun_queue::Memory;
@@ -32,11 +33,28 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         self.cqs[at].failed = true;
         let program = self.cqs[at].program;
         self.tell_program(program, AsyncKind::CqError, at);
-        let uses = |f: &crate::qp::Fixed| f.send_cq == at || f.receive_cq == at;
-        for qp in self.qps.places(|q| uses(&q.fixed) && q.state != QpState::Error) {
-            self.tell(qp, AsyncKind::QpFatal);
-            self.fail_qp(qp);
+        self.programs[program].failing = 0;
+        self.fail_users(program);
+    }
+
+    /// Fails some of the program's queue pairs whose completion queue has failed. Whether
+    /// there may be more of them.
+    pub(crate) fn fail_users(&mut self, program: u32) -> bool {
+        if self.programs[program].failing == usize::MAX {
+            return false;
         }
+        let Some(next) = self.programs[program].next_failing(FAILS_A_TURN) else { return false };
+        for at in next {
+            let qp = &self.qps[at];
+            let has_failed = |cq: u32| self.cqs[cq].failed;
+            if qp.state != QpState::Error
+                && (has_failed(qp.fixed.send_cq) || has_failed(qp.fixed.receive_cq))
+            {
+                self.tell(at, AsyncKind::QpFatal);
+                self.fail_qp(at);
+            }
+        }
+        true
     }
 
     /// Tells the program of a queue pair.

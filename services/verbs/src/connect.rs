@@ -69,6 +69,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
                 self.qps[at].wait = None;
                 self.say_flushes(at, false);
                 self.activate(at);
+                self.wake_peer(at);
                 self.tell_drained(at);
                 Ok(())
             }
@@ -98,6 +99,16 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     pub(crate) fn say_flushes(&mut self, at: u32, flushes: bool) {
         if let Some(receives) = &self.qps[at].receives {
             receives.say_flushes(flushes);
+        }
+    }
+
+    /// A queue pair changed: the one that it names may wait for that.
+    fn wake_peer(&mut self, at: u32) {
+        let named = self.qps[at].set.dest_qpn;
+        if let Some(other) = self.qpns.get(named).copied()
+            && self.qps[other].wait.is_some()
+        {
+            self.activate(other);
         }
     }
 

@@ -8,6 +8,7 @@ use crate::program::{Program, ProgramCounts};
 use crate::qp::{Ah, Cq, Pd, Qp, Srq};
 use crate::region::Region;
 use crate::slab::{ProgramId, Slab};
+use std::collections::BTreeSet;
 use vfun_queue::Memory;
 
 /// What happened so far; each number wraps.
@@ -48,8 +49,10 @@ pub struct Engine<M, P> {
     pub(crate) gone: ProgramCounts,
     /// Time of this run, ns.
     pub(crate) now: u64,
-    /// When the first wait of this run ends, ns.
-    pub(crate) first_end: Option<u64>,
+    /// When queue pairs that wait are looked at, ns: each at most once.
+    pub(crate) timers: BTreeSet<(u64, u32)>,
+    /// The next run looks at all that is looked at: the NIC is about to sleep.
+    pub(crate) thorough: bool,
     /// Empty between two uses: its memory is used again.
     pub(crate) rung: Vec<u32>,
 }
@@ -76,7 +79,8 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             looks: 0,
             gone: ProgramCounts::default(),
             now: 0,
-            first_end: None,
+            timers: BTreeSet::new(),
+            thorough: false,
             rung: Vec::new(),
         }
     }

@@ -17,39 +17,57 @@ pub enum Event {
 
 /// Those that nobody has taken yet.
 pub(crate) struct Events {
-    list: VecDeque<Event>,
-    /// How many of these say that something is completed.
-    completed: usize,
+    completed: VecDeque<Event>,
+    /// Asynchronous ones, by the place of their program, and how many there are in all.
+    asynchronous: Vec<VecDeque<Event>>,
+    waiting: usize,
     pub lost: u64,
 }
 
 impl Events {
-    /// With room for all that it may hold.
+    /// With room for all that data may make; the rest gets its room when it comes.
     pub fn new() -> Self {
-        let list = VecDeque::with_capacity(EVENTS + COMPLETED);
-        Events { list, completed: 0, lost: 0 }
+        let completed = VecDeque::with_capacity(COMPLETED);
+        Events { completed, asynchronous: vec![], waiting: 0, lost: 0 }
     }
 
-    /// Each kind has room of its own: a program whose queue pairs fail all at once must not take
-    /// the event for which another one sleeps.
+    /// Each kind, and of asynchronous ones each program, has room of its own: a program whose
+    /// queue pairs fail all at once must not take an event that another one needs.
     pub fn push(&mut self, event: Event) {
-        let is_completed = matches!(event, Event::Completed { .. });
-        let has_room = match is_completed {
-            true => self.completed < COMPLETED,
-            false => self.list.len() - self.completed < EVENTS,
+        let (list, most) = match event {
+            Event::Completed { .. } => (&mut self.completed, COMPLETED),
+            Event::Async { program, .. } => {
+                let at = program.0 as usize;
+                let programs = self.asynchronous.len().max(at + 1);
+                self.asynchronous.resize_with(programs, VecDeque::new);
+                (&mut self.asynchronous[at], EVENTS)
+            }
         };
-        if !has_room {
+        if list.len() >= most {
             self.lost += 1;
             return;
         }
-        self.completed += usize::from(is_completed);
-        self.list.push_back(event);
+        list.push_back(event);
+        self.waiting += usize::from(matches!(event, Event::Async { .. }));
     }
 
     pub fn take(&mut self) -> Option<Event> {
-        let event = self.list.pop_front()?;
-        self.completed -= usize::from(matches!(event, Event::Completed { .. }));
-        Some(event)
+        if let Some(event) = self.completed.pop_front() {
+            return Some(event);
+        }
+        if self.waiting == 0 {
+            return None;
+        }
+        self.waiting -= 1;
+        self.asynchronous.iter_mut().find_map(VecDeque::pop_front)
+    }
+
+    /// A program has gone: who has its place next gets nothing of it.
+    pub fn forget(&mut self, program: ProgramId) {
+        if let Some(list) = self.asynchronous.get_mut(program.0 as usize) {
+            self.waiting -= list.len();
+            *list = VecDeque::new();
+        }
     }
 }
 
@@ -57,23 +75,36 @@ impl Events {
 mod tests {
     use super::*;
 
+    const fn failed(program: u32, object: u32) -> Event {
+        Event::Async { program: ProgramId(program), kind: AsyncKind::QpFatal, object }
+    }
+
     #[test]
-    fn a_flood_of_one_kind_takes_nothing_of_the_other() {
-        let failed =
-            |object| Event::Async { program: ProgramId(0), kind: AsyncKind::QpFatal, object };
+    fn a_flood_takes_nothing_of_another_kind_or_program() {
         let completed = Event::Completed { program: ProgramId(1), cq: CqId(0) };
         let mut events = Events::new();
-        (0..EVENTS as u32 + 3).for_each(|object| events.push(failed(object)));
+        (0..EVENTS as u32 + 3).for_each(|object| events.push(failed(0, object)));
+        events.push(failed(1, 7));
         events.push(completed);
         assert_eq!(events.lost, 3);
+        assert_eq!(events.take(), Some(completed));
         for object in 0..EVENTS as u32 {
-            assert_eq!(events.take(), Some(failed(object)));
+            assert_eq!(events.take(), Some(failed(0, object)));
         }
-        assert_eq!((events.take(), events.take()), (Some(completed), None));
+        assert_eq!((events.take(), events.take()), (Some(failed(1, 7)), None));
         (0..COMPLETED + 2).for_each(|_| events.push(completed));
-        events.push(failed(0));
+        events.push(failed(0, 0));
         assert_eq!(events.lost, 5);
-        let all = std::iter::from_fn(|| events.take()).count();
-        assert_eq!((all, events.completed), (COMPLETED + 1, 0));
+        assert_eq!(std::iter::from_fn(|| events.take()).count(), COMPLETED + 1);
+    }
+
+    #[test]
+    fn events_of_a_program_that_has_gone_are_nobodys() {
+        let mut events = Events::new();
+        events.push(failed(0, 1));
+        events.push(failed(2, 2));
+        events.forget(ProgramId(0));
+        events.forget(ProgramId(9));
+        assert_eq!((events.take(), events.take()), (Some(failed(2, 2)), None));
     }
 }

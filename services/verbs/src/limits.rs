@@ -11,6 +11,12 @@ pub const ENTRIES_A_TURN: usize = 16;
 /// the NIC looking.
 pub const IDLE_LOOKS: u32 = 256;
 
+/// Looks at queue pairs of one program without finding work, before the next program has its
+/// turn: some 10 µs.
+pub const LOOKS_A_TURN: usize = 64;
+/// Queue pairs of a completion queue without room that fail in one turn, for the same reason.
+pub const FAILS_A_TURN: usize = 64;
+
 /// Programs at once: each costs one load in every look.
 pub const PROGRAMS: usize = 256;
 /// Windows that registered memory lies in: those of the tenant's VMs and host programs.
@@ -36,8 +42,8 @@ pub const EXTENTS: usize = 65_536;
 /// Runs of pages of all regions: 32 MiB. A program may name the same two pages again and again,
 /// so that what is lent bounds nothing.
 pub const ALL_EXTENTS: u64 = 1 << 20;
-/// Asynchronous events that nobody has taken yet. Each object makes few; what is more is counted
-/// as lost.
+/// Asynchronous events of one program that nobody has taken yet. Each object makes few; what is
+/// more is counted as lost, and no other program loses any.
 pub const EVENTS: usize = 4096;
 /// Events of completion queues that nobody has taken yet: all that a run can make, of which each
 /// entry completes at both ends. They are taken after each run, so none is ever lost.

@@ -13,6 +13,10 @@ pub(crate) struct Program<M> {
     /// Queue pairs that are looked at, and whose turn it is.
     pub active: Vec<u32>,
     pub turn: usize,
+    /// Looks that found no work, since one did.
+    pub fruitless: usize,
+    /// Bits from here on may have queue pairs whose completion queue has failed.
+    pub failing: usize,
     /// Of queue pairs that have ended.
     pub counts: ProgramCounts,
 }
@@ -50,7 +54,16 @@ impl ProgramCounts {
 impl<M: Memory> Program<M> {
     pub const fn new(address: Address, bells: NicBells<M>) -> Self {
         let counts = ProgramCounts { done: 0, failed: 0, bytes: 0, wrong_keys: 0, dropped: 0 };
-        Program { address, bells, bits: Vec::new(), active: Vec::new(), turn: 0, counts }
+        Program {
+            address,
+            bells,
+            bits: Vec::new(),
+            active: Vec::new(),
+            turn: 0,
+            fruitless: 0,
+            failing: usize::MAX,
+            counts,
+        }
     }
 
     /// Its queue pairs.
@@ -97,13 +110,22 @@ impl<M: Memory> Program<M> {
         qp
     }
 
-    /// This queue pair is not looked at any more.
-    pub fn quiet(&mut self, qp: u32) {
-        if let Some(at) = self.active.iter().position(|q| *q == qp) {
-            self.active.remove(at);
-            if at < self.turn {
-                self.turn -= 1;
-            }
+    /// The queue pair at this place is not looked at any more. Says which one has the place now.
+    pub fn quiet(&mut self, place: usize) -> Option<u32> {
+        self.active.swap_remove(place);
+        // The one that came from the end has its turn next, if it had none yet.
+        self.turn = self.turn.min(place);
+        self.active.get(place).copied()
+    }
+
+    /// The next queue pairs that may have to fail, at most so many bits. None: no more.
+    pub fn next_failing(&mut self, most: usize) -> Option<Vec<u32>> {
+        if self.failing >= self.bits.len() {
+            self.failing = usize::MAX;
+            return None;
         }
+        let from = self.failing;
+        self.failing = self.bits.len().min(from + most);
+        Some(self.bits[from..self.failing].iter().copied().flatten().collect())
     }
 }

@@ -116,9 +116,11 @@ pub(crate) struct Qp<M> {
     pub wait: Option<Wait>,
     /// The queue pair at the other end: both name each other, and it is ready.
     pub peer: Option<u32>,
-    /// It is looked at; so many looks found nothing.
-    pub active: bool,
+    /// Its place among those that are looked at; so many looks found nothing.
+    pub active: Option<usize>,
     pub idle: u32,
+    /// When it is looked at even if nobody rings: its place among the engine's timers.
+    pub timer: Option<u64>,
     /// Told of its first message already.
     pub established: bool,
     /// Told that its last receive was used already.
@@ -146,8 +148,9 @@ impl<M> Qp<M> {
             incoming: Incoming::default(),
             wait: None,
             peer: None,
-            active: false,
+            active: None,
             idle: 0,
+            timer: None,
             established: false,
             told_last: false,
             counts: ProgramCounts::default(),

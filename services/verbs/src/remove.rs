@@ -73,11 +73,14 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     pub fn end_qp(&mut self, program: ProgramId, qp: QpId) -> Result<(), Refused> {
         self.own_qp(program, qp)?;
         self.unbind(qp.0);
+        self.deactivate(qp.0);
+        self.set_timer(qp.0, None);
         let qp_at = qp.0;
         let gone = self.qps.remove(qp_at).ok_or(Refused::NoSuch("queue pair"))?;
         self.qpns.remove(gone.qpn);
         let program = &mut self.programs[gone.fixed.program];
-        program.quiet(qp_at);
+        // The order of those that are looked at may have changed.
+        program.fruitless = 0;
         program.give_bit(gone.bit);
         program.counts.add(&gone.counts);
         self.pds[gone.fixed.pd].users -= 1;
@@ -117,6 +120,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         if let Some(gone) = self.programs.remove(of) {
             self.gone.add(&gone.counts);
         }
+        self.events.forget(program);
         Ok(())
     }
 

@@ -2,8 +2,9 @@
 //! neither many queue pairs nor large copies starve a neighbour.
 
 use crate::engine::Engine;
-use crate::limits::IDLE_LOOKS;
+use crate::limits::{IDLE_LOOKS, LOOKS_A_TURN};
 use crate::payload::Payload;
+use crate::qp::Waits;
 use vfun_queue::Memory;
 use vfun_verbs::QpState;
 
@@ -21,19 +22,35 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     /// back, ns.
     pub fn run(&mut self, now: u64) -> Ran {
         self.now = now;
-        self.first_end = None;
+        self.wake_due();
         let mut worked = false;
         for program in 0..self.programs.end() {
             if self.programs.get(program).is_some() {
                 worked |= self.run_program(program);
             }
         }
-        Ran { worked, until: self.first_end }
+        self.thorough = false;
+        Ran { worked, until: self.timers.first().map(|(until, _)| *until) }
+    }
+
+    /// Queue pairs whose wait is over are looked at.
+    fn wake_due(&mut self) {
+        while let Some(&(until, at)) = self.timers.first()
+            && until <= self.now
+        {
+            self.timers.pop_first();
+            self.qps[at].timer = None;
+            self.activate(at);
+            // It may be looked at already, and is to be looked at once more.
+            let program = self.qps[at].fixed.program;
+            self.programs[program].fruitless = 0;
+        }
     }
 
     /// Declares that the NIC sleeps, to all programs. Run once more after it; if that does
     /// nothing, sleep until rung, or until [`Ran::until`].
     pub fn declare_sleep(&mut self) {
+        self.thorough = true;
         self.programs.iter().for_each(|(_, p)| p.bells.declare_sleep());
     }
 
@@ -49,26 +66,60 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             rung.drain(..).for_each(|qp| self.activate(qp));
             self.rung = rung;
         }
-        for _ in 0..self.programs[program].active.len() {
-            let Some(qp) = self.programs[program].next() else { return false };
+        let is_failing = self.fail_users(program);
+        let all = self.programs[program].active.len();
+        let looks = if self.thorough { all } else { all.min(LOOKS_A_TURN) };
+        for _ in 0..looks {
+            let Some(qp) = self.programs[program].next() else { break };
             if self.turn(qp) {
                 self.qps[qp].idle = 0;
-                // The others get theirs in the next run. What waits must be known in each.
-                self.note_waits(program);
+                // The others get theirs in the next run.
+                self.programs[program].fruitless = 0;
                 return true;
             }
             self.rest(qp);
         }
-        false
+        let program = &mut self.programs[program];
+        // Who left changed the order: all are looked at once more.
+        let is_same = program.active.len() == all;
+        program.fruitless = if is_same { program.fruitless + looks } else { 0 };
+        // There is nothing to do only if all were looked at.
+        let is_done = is_same && (self.thorough || program.fruitless >= all);
+        is_failing || !(is_done || program.active.is_empty())
     }
 
     /// From now on the queue pair is looked at.
     pub(crate) fn activate(&mut self, at: u32) {
         let qp = &mut self.qps[at];
         qp.idle = 0;
-        if !qp.active {
-            qp.active = true;
-            self.programs[qp.fixed.program].active.push(at);
+        if qp.active.is_none() {
+            let program = &mut self.programs[qp.fixed.program];
+            qp.active = Some(program.active.len());
+            program.active.push(at);
+            program.fruitless = 0;
+        }
+    }
+
+    /// From now on it is not.
+    pub(crate) fn deactivate(&mut self, at: u32) {
+        let qp = &mut self.qps[at];
+        let Some(place) = qp.active.take() else { return };
+        if let Some(moved) = self.programs[qp.fixed.program].quiet(place) {
+            self.qps[moved].active = Some(place);
+        }
+    }
+
+    /// It is looked at when its wait ends, and no longer at another time.
+    pub(crate) fn set_timer(&mut self, at: u32, until: Option<u64>) {
+        let qp = &mut self.qps[at];
+        if qp.timer == until {
+            return;
+        }
+        if let Some(old) = core::mem::replace(&mut qp.timer, until) {
+            self.timers.remove(&(old, at));
+        }
+        if let Some(until) = until {
+            self.timers.insert((until, at));
         }
     }
 
@@ -84,25 +135,23 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     /// There was nothing to do: after a while the queue pair is left alone. It is looked at
     /// once more then (R-VRB-4), which the next run does, as it is still active.
     fn rest(&mut self, at: u32) {
-        let qp = &mut self.qps[at];
+        let qp = &self.qps[at];
+        let (program, bit) = (qp.fixed.program, qp.bit);
         if let Some(wait) = qp.wait {
-            self.first_end = [self.first_end, wait.until].into_iter().flatten().min();
+            self.set_timer(at, wait.until);
+            // Who changes the peer says so. A receive that is posted says nothing.
+            if wait.what == Waits::Peer {
+                self.programs[program].bells.leave(bit);
+                self.deactivate(at);
+            }
             return;
         }
+        let qp = &mut self.qps[at];
         qp.idle += 1;
-        let program = &mut self.programs[qp.fixed.program];
         if qp.idle == IDLE_LOOKS {
-            program.bells.leave(qp.bit);
+            self.programs[program].bells.leave(bit);
         } else if qp.idle > IDLE_LOOKS {
-            qp.active = false;
-            program.quiet(at);
-        }
-    }
-
-    fn note_waits(&mut self, program: u32) {
-        for at in &self.programs[program].active {
-            let until = self.qps[*at].wait.and_then(|w| w.until);
-            self.first_end = [self.first_end, until].into_iter().flatten().min();
+            self.deactivate(at);
         }
     }
 }

@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use vfun_verbs::flags::{access, completion};
 use vfun_verbs::*;
-use vfun_verbs_nic::limits::IDLE_LOOKS;
+use vfun_verbs_nic::limits::{IDLE_LOOKS, LOOKS_A_TURN};
 use vfun_verbs_nic::*;
 
 use SendOpcode::*;
@@ -363,7 +363,8 @@ fn quiet_queue_pairs_cost_no_looks() {
             ends.push((x, y));
         }
         let (ka, kb) = (lab.region(&a, 1, 1, access::ALL), lab.region(&b, 4, 1, access::ALL));
-        for _ in 0..IDLE_LOOKS + 2 {
+        // A turn has so many looks, and these are two programs.
+        for _ in 0..(IDLE_LOOKS as usize + 2) * (quiet / LOOKS_A_TURN + 2) {
             lab.nic.run(1);
         }
         let before = lab.nic.counts().looks;
