@@ -39,10 +39,8 @@ impl<M: Memory, P: Payload> Engine<M, P> {
 
     /// Fails some of the program's queue pairs whose completion queue has failed. Whether
     /// there may be more of them.
+    #[cold]
     pub(crate) fn fail_users(&mut self, program: u32) -> bool {
-        if self.programs[program].failing == usize::MAX {
-            return false;
-        }
         let Some(next) = self.programs[program].next_failing(FAILS_A_TURN) else { return false };
         for at in next {
             let qp = &self.qps[at];

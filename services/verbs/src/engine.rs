@@ -51,6 +51,8 @@ pub struct Engine<M, P> {
     pub(crate) now: u64,
     /// When queue pairs that wait are looked at, ns: each at most once.
     pub(crate) timers: BTreeSet<(u64, u32)>,
+    /// The first of them; `u64::MAX`: none.
+    pub(crate) first_timer: u64,
     /// The next run looks at all that is looked at: the NIC is about to sleep.
     pub(crate) thorough: bool,
     /// Empty between two uses: its memory is used again.
@@ -80,6 +82,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             gone: ProgramCounts::default(),
             now: 0,
             timers: BTreeSet::new(),
+            first_timer: u64::MAX,
             thorough: false,
             rung: Vec::new(),
         }

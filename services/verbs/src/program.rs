@@ -118,6 +118,11 @@ impl<M: Memory> Program<M> {
         self.active.get(place).copied()
     }
 
+    #[inline]
+    pub const fn is_failing(&self) -> bool {
+        self.failing != usize::MAX
+    }
+
     /// The next queue pairs that may have to fail, at most so many bits. None: no more.
     pub fn next_failing(&mut self, most: usize) -> Option<Vec<u32>> {
         if self.failing >= self.bits.len() {

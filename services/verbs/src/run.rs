@@ -22,7 +22,9 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     /// back, ns.
     pub fn run(&mut self, now: u64) -> Ran {
         self.now = now;
-        self.wake_due();
+        if now >= self.first_timer {
+            self.wake_due();
+        }
         let mut worked = false;
         for program in 0..self.programs.end() {
             if self.programs.get(program).is_some() {
@@ -30,7 +32,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             }
         }
         self.thorough = false;
-        Ran { worked, until: self.timers.first().map(|(until, _)| *until) }
+        Ran { worked, until: Some(self.first_timer).filter(|until| *until != u64::MAX) }
     }
 
     /// Queue pairs whose wait is over are looked at.
@@ -45,6 +47,11 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             let program = self.qps[at].fixed.program;
             self.programs[program].fruitless = 0;
         }
+        self.find_first_timer();
+    }
+
+    fn find_first_timer(&mut self) {
+        self.first_timer = self.timers.first().map_or(u64::MAX, |(until, _)| *until);
     }
 
     /// Declares that the NIC sleeps, to all programs. Run once more after it; if that does
@@ -66,7 +73,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             rung.drain(..).for_each(|qp| self.activate(qp));
             self.rung = rung;
         }
-        let is_failing = self.fail_users(program);
+        let is_failing = self.programs[program].is_failing() && self.fail_users(program);
         let all = self.programs[program].active.len();
         let looks = if self.thorough { all } else { all.min(LOOKS_A_TURN) };
         for _ in 0..looks {
@@ -79,13 +86,18 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             }
             self.rest(qp);
         }
+        is_failing || (all > 0 && !self.looked(program, all, looks))
+    }
+
+    /// A program's queue pairs had so many looks, without work. Whether there is nothing to do,
+    /// because all were looked at.
+    fn looked(&mut self, program: u32, all: usize, looks: usize) -> bool {
         let program = &mut self.programs[program];
         // Who left changed the order: all are looked at once more.
         let is_same = program.active.len() == all;
         program.fruitless = if is_same { program.fruitless + looks } else { 0 };
-        // There is nothing to do only if all were looked at.
-        let is_done = is_same && (self.thorough || program.fruitless >= all);
-        is_failing || !(is_done || program.active.is_empty())
+        let is_all = self.thorough || program.fruitless >= all;
+        program.active.is_empty() || (is_same && is_all)
     }
 
     /// From now on the queue pair is looked at.
@@ -121,6 +133,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         if let Some(until) = until {
             self.timers.insert((until, at));
         }
+        self.find_first_timer();
     }
 
     fn turn(&mut self, at: u32) -> bool {
