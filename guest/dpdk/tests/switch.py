@@ -97,9 +97,11 @@ class Switch:
 class Testpmd:
     """A program of DPDK that nobody here wrote."""
 
-    def __init__(self, driver, name, arguments, mode, more=()):
+    def __init__(self, driver, name, arguments, mode, more=(), processor=None):
+        # The first one only waits; the other one polls.
+        lcores = ["-l", "0,1"] if processor is None else [f"--lcores=0@{processor},1@{processor}"]
         command = ["dpdk-testpmd", *POOL, "-m", "128", "-d", driver, f"--file-prefix={name}",
-                   "-l", "0,1", "--vdev", f"net_vfun0,{arguments}", "--",
+                   *lcores, "--vdev", arguments, "--",
                    "--total-num-mbufs=4096", "--mbcache=256", "--burst=32", f"--forward-mode={mode}",
                    "--stats-period=1", *more]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -30,7 +30,7 @@ class Ports(unittest.TestCase):
 
     def program(self, port, mode, *more):
         program = Testpmd(DRIVER, f"vfun-{os.path.basename(self.folder.name)}-{port.replace('/', '-')}",
-                          self.at(port), mode, more)
+                          f"net_vfun0,{self.at(port)}", mode, more)
         self.addCleanup(program.stop)
         return program
 
@@ -157,7 +157,7 @@ class Ports(unittest.TestCase):
         self.assertGreater(self.a.word(0, BAD) + self.a.word(0, TAKEN), 0)
         # Another port serves.
         sender = Testpmd(DRIVER, f"vfun-{os.path.basename(self.folder.name)}-c",
-                         f"socket={path},port=c/guest", "txonly")
+                         f"net_vfun0,socket={path},port=c/guest", "txonly")
         self.addCleanup(sender.stop)
         self.flows(other, 0, TAKEN, 10_000)
         sender.stop()

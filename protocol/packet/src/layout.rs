@@ -7,6 +7,9 @@ pub const ALIGN: u64 = 64;
 /// Bytes before a frame in its record.
 pub const RECORD_HEAD: u64 = 8;
 
+/// How far ahead a receiver asks for memory, in bytes: as many as four small frames have.
+pub const AHEAD: u64 = 512;
+
 /// Words of a header page. Those a sender stores with each burst share a line, and so do
 /// those of a receiver.
 pub mod header {

@@ -1,7 +1,7 @@
 //! The end that takes frames out of a ring.
 
 use crate::layout::header::{BAD, HEAD, REFUSED, TAIL, TAKEN, TAKEN_BYTES, WAKE};
-use crate::layout::{ALIGN, KIND_FRAME, KIND_SKIP, RECORD_HEAD, record};
+use crate::layout::{AHEAD, ALIGN, KIND_FRAME, KIND_SKIP, RECORD_HEAD, record};
 use crate::ring::Ring;
 use vfun_window::Memory;
 use vfun_window::sync::{Ordering, fence};
@@ -127,6 +127,12 @@ impl<M: Memory> Receiver<M> {
     fn record(&self) -> Record {
         let (left, known) = (self.ring.left(self.tail), self.head.wrapping_sub(self.tail));
         let there = known.min(left);
+        // Where the next record begins is known from this one alone, so no processor reads ahead
+        // by itself. Only what is published: the sender needs the lines behind it.
+        if there > AHEAD + ALIGN {
+            self.mem.prefetch(self.ring.word(self.tail.wrapping_add(AHEAD)));
+            self.mem.prefetch(self.ring.word(self.tail.wrapping_add(AHEAD + ALIGN)));
+        }
         let word = self.mem.load(self.ring.word(self.tail), Ordering::Relaxed);
         let (kind, bytes) = (word >> 32, word as u32);
         match kind {

@@ -42,6 +42,7 @@ fn constants() -> Vec<(&'static str, u64)> {
         ("VFUN_PACKET_RECORD_HEAD", RECORD_HEAD),
         ("VFUN_PACKET_KIND_SKIP", KIND_SKIP),
         ("VFUN_PACKET_KIND_FRAME", KIND_FRAME),
+        ("VFUN_PACKET_AHEAD", AHEAD),
         ("VFUN_PACKET_RING_MIN", RING_MIN),
         ("VFUN_PACKET_RING_MAX", RING_MAX),
         ("VFUN_PACKET_FRAME_MAX", FRAME_MAX.into()),
