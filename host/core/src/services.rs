@@ -21,7 +21,7 @@ pub const STARTING_MS: u64 = 8_000;
 /// not done so itself, which takes it 50 ms. An app gives the call up after 5 s.
 pub const OVERDUE_MS: u64 = 1_000;
 /// How long a service with channels of queues may show no sign of life there before it is
-/// told to look at them, and [`OVERDUE_MS`] later ended: it shows one each second.
+/// asked for one over its socket, and [`LIFE_MS`] later ended: it shows one each second.
 pub const QUEUES_STILL_MS: u64 = 10_000;
 /// How long a service that owes an answer is left alone before it is asked for a
 /// sign of life.

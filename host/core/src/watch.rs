@@ -39,8 +39,10 @@ struct Still {
     calls: u64,
     since: u64,
     begun: bool,
-    /// When its service was told to look.
+    /// When its service was told to look, or asked for a sign of life.
     told: Option<u64>,
+    /// It gave one since.
+    lives: bool,
     /// When it is next to be judged.
     due: u64,
 }
@@ -76,6 +78,11 @@ fn may_stand_still(g: &Grant) -> u64 {
     // One that policy slows down may rest for the time of a call.
     let pace = 1000u64.checked_div(g.terms.calls_per_s.into()).unwrap_or(0);
     u64::from(g.terms.deadline_ms) + pace + OVERDUE_MS
+}
+
+/// How long a service has for what it was told because a channel stands still, ms.
+fn answer_ms(g: &Grant) -> u64 {
+    if g.subject.shape.kind == ChannelKind::Queues { LIFE_MS } else { OVERDUE_MS }
 }
 
 impl Core {
@@ -136,10 +143,11 @@ impl Core {
         for &(channel, p) in values {
             let Ok(g) = self.grants.get(channel) else { continue };
             let Some(service) = g.service().filter(|_| p.waits) else { continue };
-            let most = may_stand_still(g);
-            let (since, mut told) = match before.get(&channel) {
-                Some(s) if s.calls == p.calls => (s.since, s.told),
-                _ => (now, None),
+            let (most, answer_ms) = (may_stand_still(g), answer_ms(g));
+            let queues = g.subject.shape.kind == ChannelKind::Queues;
+            let (since, mut told, lives) = match before.get(&channel) {
+                Some(s) if s.calls == p.calls => (s.since, s.told, s.lives),
+                _ => (now, None, false),
             };
             let mut due = since + most;
             if due <= now {
@@ -149,22 +157,30 @@ impl Core {
                         told = None;
                         due = now + OVERDUE_MS;
                     }
-                    // Its app may have posted it without a ring.
+                    // Its app may have posted it without a ring. A sign of life may be
+                    // overwritten, if a guest can write the host's pages.
                     None if !p.begun => {
-                        out.push(Action::Look { service, channel });
+                        out.push(match queues {
+                            true => Action::AskLife { service },
+                            false => Action::Look { service, channel },
+                        });
                         told = Some(now);
-                        due = now + OVERDUE_MS;
+                        due = now + answer_ms;
                     }
-                    Some(at) if now < at + OVERDUE_MS => due = at + OVERDUE_MS,
+                    Some(at) if now < at + answer_ms => due = at + answer_ms,
+                    _ if lives => {
+                        let why = "its sign of life in the window stands still, and its service lives: it was overwritten";
+                        self.channel_broken(service, channel, why, out);
+                        continue;
+                    }
                     _ => {
                         self.ends_no_call(service, channel, p.begun, now - since, out);
                         continue;
                     }
                 }
             }
-            self.watch
-                .still
-                .insert(channel, Still { calls: p.calls, since, begun: p.begun, told, due });
+            let still = Still { calls: p.calls, since, begun: p.begun, told, lives, due };
+            self.watch.still.insert(channel, still);
         }
     }
 
@@ -205,6 +221,10 @@ impl Core {
     pub(super) fn alive(&mut self, now: u64, id: ServiceId) {
         if let Some(owes) = self.watch.owes.get_mut(&id) {
             *owes = Owes { since: now, asked: None };
+        }
+        for (channel, still) in &mut self.watch.still {
+            let is_its = self.grants.get(*channel).is_ok_and(|g| g.service() == Some(id));
+            still.lives |= still.told.is_some() && is_its;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::policy::parse;
-use crate::services::{OVERDUE_MS, QUEUES_STILL_MS};
+use crate::services::{LIFE_MS, QUEUES_STILL_MS};
 use crate::watch::Progress;
 use std::path::Path;
 use vfun_wire::kind::ChannelKind;
@@ -200,8 +200,8 @@ fn a_service_that_shows_no_sign_of_life_is_ended() {
     }
     assert!(look(&mut b, QUEUES_STILL_MS - 1, 4).is_empty());
     let out = look(&mut b, 1, 4);
-    assert!(matches!(out[..], [Action::Look { service: to, .. }] if to == service), "{out:?}");
-    assert!(look(&mut b, OVERDUE_MS - 1, 4).is_empty());
+    assert!(matches!(out[..], [Action::AskLife { service: to }] if to == service), "{out:?}");
+    assert!(look(&mut b, LIFE_MS - 1, 4).is_empty());
     let out = look(&mut b, 1, 4);
     let says =
         |a: &Action| matches!(a, Action::LogOf { text, .. } if text.contains("no sign of life"));
@@ -209,6 +209,38 @@ fn a_service_that_shows_no_sign_of_life_is_ended() {
     assert!(out.iter().any(|a| matches!(a, Action::KillService { service: s } if *s == service)));
     let out = b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) });
     assert_eq!(broken(&out), [BreakReason::ServiceLost]);
+}
+
+/// A guest that can write the host's pages keeps the word where it is: the service lives, and
+/// loses that channel alone.
+#[test]
+fn a_sign_of_life_that_is_overwritten_costs_its_channel_alone() {
+    let mut b = bed();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (channel, service, _) = active(&mut b, s);
+    let (other, same, _) = active(&mut b, s);
+    assert_eq!(service, same);
+    let mut asked = 0;
+    let mut out = vec![];
+    for second in 0..30 {
+        b.now += 1000;
+        let at = |channel, calls| (channel, Progress { calls, waits: true, begun: false });
+        let values = [at(channel, 4), at(other, second)];
+        let watched: Vec<_> = b.core.watched().map(|(h, _)| h).collect();
+        let values = values.into_iter().filter(|(h, _)| watched.contains(h)).collect();
+        let looks = b.feed(Event::Progress { values });
+        if looks.iter().any(|a| matches!(a, Action::AskLife { .. })) {
+            asked += 1;
+            b.feed(Event::ServiceAlive { service });
+        }
+        out.extend(looks);
+    }
+    assert_eq!((asked, broken(&out)), (1, vec![BreakReason::BadSequence]));
+    assert!(!out.iter().any(|a| matches!(a, Action::KillService { .. })), "{out:?}");
+    let closes = |a: &Action| matches!(a, Action::CloseChannel { channel: c, .. } if *c == channel);
+    assert!(out.iter().any(closes));
+    let state = |h| b.core.grants().find(|(g, _)| *g == h).unwrap().1.state();
+    assert_eq!((state(channel), state(other)), (GrantState::Broken, GrantState::Active));
 }
 
 #[test]
