@@ -1,33 +1,17 @@
 //! A ring over loom's atomics, and a doorbell.
 
+use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
-use loom::sync::{Arc, Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use vfun_packet::layout::{RING_OFF, header};
 use vfun_packet::{Memory, Receiver, Ring, Sender};
 
-/// Rings are kept until waited for.
-#[derive(Clone)]
-pub struct Bell(Arc<(Mutex<bool>, Condvar)>);
+pub use self::bell::Bell;
 
-impl Bell {
-    pub fn new() -> Self {
-        Bell(Arc::new((Mutex::new(false), Condvar::new())))
-    }
-    pub fn ring(&self) {
-        *self.0.0.lock().unwrap() = true;
-        self.0.1.notify_all();
-    }
-    /// Blocks for ever if nobody rings: loom then reports a deadlock.
-    pub fn wait(&self) {
-        let mut rung = self.0.0.lock().unwrap();
-        while !*rung {
-            rung = self.0.1.wait(rung).unwrap();
-        }
-        *rung = false;
-    }
-}
+#[allow(dead_code, reason = "another model needs all of it")]
+#[path = "../../../window/tests/common/loom_bell.rs"]
+mod bell;
 
 /// Which order is weaker than it must be, to show that it matters.
 #[derive(Clone, Copy, PartialEq)]

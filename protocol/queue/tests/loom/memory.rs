@@ -1,37 +1,17 @@
 //! A queue over loom's atomics, and a doorbell.
 
 use crate::{In, N, Out};
+use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
-use loom::sync::{Arc, Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use vfun_queue::layout::{ENTRIES_OFF, header};
 use vfun_queue::{Consumer, Memory, Producer};
 
-/// A doorbell as `vfun_window::Bell` is one: rings are kept until waited for.
-#[derive(Clone)]
-pub struct Bell(Arc<(Mutex<bool>, Condvar)>);
+pub use self::bell::Bell;
 
-impl Bell {
-    pub fn new() -> Self {
-        Bell(Arc::new((Mutex::new(false), Condvar::new())))
-    }
-    pub fn ring(&self) {
-        *self.0.0.lock().unwrap() = true;
-        self.0.1.notify_all();
-    }
-    pub fn rung(&self) -> bool {
-        *self.0.0.lock().unwrap()
-    }
-    /// Blocks for ever if nobody rings: loom then reports a deadlock.
-    pub fn wait(&self) {
-        let mut rung = self.0.0.lock().unwrap();
-        while !*rung {
-            rung = self.0.1.wait(rung).unwrap();
-        }
-        *rung = false;
-    }
-}
+#[path = "../../../window/tests/common/loom_bell.rs"]
+mod bell;
 
 /// Which order is weaker than it must be, to show that it matters. That of the
 /// consumer's count cannot be tried: in loom no load sees a store that the same
