@@ -330,6 +330,7 @@ static int vfun_close(struct rte_eth_dev *dev)
 	if (rte_eal_process_type() != RTE_PROC_PRIMARY)
 		return 0;
 	say(v, 0);
+	vfun_rx_release(dev, 0);
 	vfun_port_close(&v->port);
 	/* It lies in our private part, which ethdev frees. */
 	dev->data->mac_addrs = NULL;

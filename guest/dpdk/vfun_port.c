@@ -20,6 +20,8 @@
 
 /* How long the owner of a socket may take to answer: a restart of it, and some. */
 #define ANSWER_SECONDS 5
+/* Room for descriptors: one is due. What has no room is closed by the kernel. */
+#define DESCRIPTORS 4
 
 struct where {
 	char *error;
@@ -131,23 +133,37 @@ static int reach(const char *path, const struct where *w)
 	return -1;
 }
 
+/* The one descriptor that came, or -1: none, or several, which are closed. */
+static int descriptor(struct msghdr *msg)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+	int fds[DESCRIPTORS];
+	size_t count, i;
+
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return -1;
+	count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	memcpy(fds, CMSG_DATA(c), count * sizeof(int));
+	if (count == 1)
+		return fds[0];
+	for (i = 0; i < count; i++)
+		close(fds[i]);
+	return -1;
+}
+
 /* Takes the answer and the one descriptor that may come with it; -1: none came. */
 static int answer(int socket, struct vfun_port_answer *a, const struct where *w)
 {
 	union {
 		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
 	} control;
 	struct iovec iov = { .iov_base = a, .iov_len = sizeof(*a) };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
 			      .msg_control = &control, .msg_controllen = sizeof(control) };
 	ssize_t got = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC | MSG_WAITALL);
-	struct cmsghdr *c = got < 0 ? NULL : CMSG_FIRSTHDR(&msg);
-	int fd = -1;
+	int fd = got < 0 ? -1 : descriptor(&msg);
 
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-	    c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
 	a->sentence[sizeof(a->sentence) - 1] = 0;
 	if (got != sizeof(*a) || a->magic != VFUN_PORT_ANSWER)
 		wrong(w, "what answers there is no VirtFun manager, or of another version");
