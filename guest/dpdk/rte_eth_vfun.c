@@ -41,12 +41,14 @@ struct vfun_rx_queue {
 	unsigned int spares;
 	uint32_t longest;               /* bytes of the longest frame that is taken */
 	uint16_t port_id;
+	int is_down;                    /* by set_link_down; the control thread writes it */
 	uint64_t no_mbuf;
 } __rte_cache_aligned;
 
 /* What the sending thread writes. */
 struct vfun_tx_queue {
 	struct vfun_packet_tx tx;
+	int is_down;
 } __rte_cache_aligned;
 
 struct vfun_eth {
@@ -73,9 +75,12 @@ static const uint64_t *their_word(struct vfun_eth *v, unsigned int word)
 static uint16_t vfun_rx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count)
 {
 	struct vfun_rx_queue *q = queue;
-	uint16_t done = 0;
+	uint16_t done = 0, looks;
 
-	while (done < count && vfun_packet_is_there(&q->rx)) {
+	if (__atomic_load_n(&q->is_down, __ATOMIC_RELAXED))
+		return 0;
+	/* Looks are bounded, and not what comes of them: a peer may send nonsense without end. */
+	for (looks = 0; looks < count && vfun_packet_is_there(&q->rx); looks++) {
 		const void *from;
 		struct rte_mbuf *m;
 		uint32_t bytes;
@@ -92,7 +97,7 @@ static uint16_t vfun_rx_burst(void *queue, struct rte_mbuf **bufs, uint16_t coun
 		if (!from)
 			break;
 		m = q->spare[q->spares - 1];
-		if (bytes > q->longest || bytes > rte_pktmbuf_tailroom(m)) {
+		if (bytes < RTE_ETHER_HDR_LEN || bytes > q->longest || bytes > rte_pktmbuf_tailroom(m)) {
 			vfun_packet_refuse(&q->rx, bytes);
 			continue;
 		}
@@ -122,6 +127,8 @@ static uint16_t vfun_tx_burst(void *queue, struct rte_mbuf **bufs, uint16_t coun
 	uint64_t too_long = q->tx.too_long;
 	uint16_t done = 0;
 
+	if (__atomic_load_n(&q->is_down, __ATOMIC_RELAXED))
+		return 0;
 	for (; done < count; done++) {
 		unsigned char *to = vfun_packet_put(&q->tx, bufs[done]->pkt_len);
 
@@ -165,11 +172,19 @@ static void say(struct vfun_eth *v, int is_up)
 				  (uint64_t)(is_up ? VFUN_PACKET_UP : VFUN_PACKET_DOWN));
 }
 
+/* A peer that does not care for the state of the link gets nothing through either. */
+static void set_down(struct vfun_eth *v, int is_down)
+{
+	v->is_down = is_down;
+	__atomic_store_n(&v->rxq.is_down, is_down, __ATOMIC_RELAXED);
+	__atomic_store_n(&v->txq.is_down, is_down, __ATOMIC_RELAXED);
+}
+
 static int vfun_set_link_up(struct rte_eth_dev *dev)
 {
 	struct vfun_eth *v = dev->data->dev_private;
 
-	v->is_down = 0;
+	set_down(v, 0);
 	say(v, dev->data->dev_started);
 	return 0;
 }
@@ -178,7 +193,7 @@ static int vfun_set_link_down(struct rte_eth_dev *dev)
 {
 	struct vfun_eth *v = dev->data->dev_private;
 
-	v->is_down = 1;
+	set_down(v, 1);
 	say(v, 0);
 	return 0;
 }

@@ -66,16 +66,20 @@ static int map(struct vfun_port *port, int fd, uint64_t mine, uint64_t theirs,
 	       const struct where *w)
 {
 	uint64_t side = VFUN_PACKET_RING_OFF + port->ring;
+	struct statfs fs;
 	struct stat st;
 
 	if (!vfun_packet_ring_ok(port->ring))
 		return wrong(w, "a ring has a power of two from %d to %d bytes, and not %llu",
 			     VFUN_PACKET_RING_MIN, VFUN_PACKET_RING_MAX,
 			     (unsigned long long)port->ring);
-	if (fstat(fd, &st))
-		return wrong(w, "the port's memory cannot be looked at: %s", strerror(errno));
 	if (!is_firm(fd))
 		return wrong(w, "the port's memory is not sealed against shrinking (F_SEAL_SHRINK): whoever cuts it short would end this process");
+	/* Only now: before it was known to be sealed, the size could change. */
+	if (fstat(fd, &st) || fstatfs(fd, &fs))
+		return wrong(w, "the port's memory cannot be looked at: %s", strerror(errno));
+	if (fs.f_type == HUGETLBFS_MAGIC)
+		return wrong(w, "the port's memory has huge pages, which this driver does not map");
 	if ((mine | theirs) % 4096 || (mine < theirs ? theirs - mine : mine - theirs) < side ||
 	    (!S_ISCHR(st.st_mode) && ((uint64_t)st.st_size < side ||
 				      mine > (uint64_t)st.st_size - side ||

@@ -13,6 +13,9 @@
  *	if (vfun_packet_publish(&tx) && vfun_packet_must_ring(&tx))
  *		ring();
  *
+ * Look once whether to ring after a sender was taken up, too: an earlier one may have
+ * died before it rang.
+ *
  *	while ((from = vfun_packet_next(&rx, &bytes)))  copy it out, once
  *	vfun_packet_take(&rx);
  *

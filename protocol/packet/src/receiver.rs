@@ -80,7 +80,8 @@ impl<M: Memory> Receiver<M> {
     }
 
     /// Copies the next frame into `to`, and says its bytes; `None`: there is none. A frame
-    /// that is longer than `to` is refused: it is counted, and `Some(0)`.
+    /// that is longer than `to` is refused: it is counted, and `Some(0)`. Bound the calls of a
+    /// burst, not the frames: a peer may send such frames without end.
     pub fn next(&mut self, to: &mut [u8]) -> Option<usize> {
         for has_skipped in [false, true] {
             if !self.is_there() {

@@ -43,7 +43,8 @@ pub struct Sender<M> {
 
 impl<M: Memory> Sender<M> {
     /// Takes a side up: where an earlier sender left it, or at 0 if it is zeros. The first
-    /// [`Sender::must_ring`] concerns all that waits.
+    /// [`Sender::must_ring`] concerns all that waits: call it at once, because the earlier
+    /// sender may have died before it rang.
     pub fn new(mem: M, ring: Ring) -> Self {
         let own = |word| mem.load_own(word, Ordering::Relaxed);
         let head = own(HEAD) & !(ALIGN - 1);
