@@ -103,9 +103,15 @@ class Testpmd:
         command = ["dpdk-testpmd", *POOL, "-m", "128", "-d", driver, f"--file-prefix={name}",
                    *lcores, "--vdev", arguments, "--",
                    "--total-num-mbufs=4096", "--mbcache=256", "--burst=32", f"--forward-mode={mode}",
-                   "--stats-period=1", *more]
+                   *more]
+        if "--interactive" not in more:
+            command.append("--stats-period=1")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         stdin=subprocess.PIPE, text=True)
+
+    def say(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
 
     def stop(self):
         """Ends it as a user does; what it said."""
