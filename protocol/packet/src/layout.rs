@@ -18,8 +18,9 @@ pub mod header {
     /// Frames that were put into it, and their bytes.
     pub const SENT: usize = 1;
     pub const SENT_BYTES: usize = 2;
-    /// Frames that had no room, and those that were too long or empty.
+    /// Frames that had no room in the ring.
     pub const FULL: usize = 3;
+    /// Frames that were too long, or empty.
     pub const LONG: usize = 4;
     /// Bytes of the other side's ring that are free again.
     pub const TAIL: usize = 8;

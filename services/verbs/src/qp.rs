@@ -116,10 +116,11 @@ pub(crate) struct Qp<M> {
     pub wait: Option<Wait>,
     /// The queue pair at the other end: both name each other, and it is ready.
     pub peer: Option<u32>,
-    /// Its place among those that are looked at; so many looks found nothing.
+    /// Its place in its program's list of queue pairs that the NIC looks at; `None`: not there.
     pub active: Option<usize>,
+    /// How many looks found no work, since the last one that did.
     pub idle: u32,
-    /// When it is looked at even if nobody rings: its place among the engine's timers.
+    /// When the NIC looks at it even if nobody rings, ns: as in the engine's timers.
     pub timer: Option<u64>,
     /// Told of its first message already.
     pub established: bool,

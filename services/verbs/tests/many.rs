@@ -57,7 +57,8 @@ fn who_waits_for_a_peer_costs_no_looks() {
     }
 }
 
-/// Those that wait for a while are told of at its end, all of them, and the NIC knows when.
+/// Each queue pair that waits with a time-out gets an error when its time is over, and the
+/// NIC says when that will be.
 #[test]
 fn waits_end_when_they_are_due() {
     let mut lab = Lab::new();
