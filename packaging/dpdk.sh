@@ -7,48 +7,46 @@
 set -eu
 cd "$(dirname "$0")/.."
 out=$PWD/target/dpdk
-if ! pkg-config --exists libdpdk; then
-    apt-get install -y --no-install-recommends libdpdk-dev dpdk dpdk-dev pkg-config gcc >&2
+. packaging/apt.sh
+. packaging/unpacked.sh
+[ $# -eq 0 ] || die "unknown argument '$1'; there are none"
+
+if ! pkg-config --exists libdpdk 2>/dev/null; then
+    [ "$(id -u)" = 0 ] || die "DPDK's packages are missing: run this as root once, or install libdpdk-dev, dpdk and dpdk-dev"
+    apt_get install -y --no-install-recommends libdpdk-dev dpdk dpdk-dev pkg-config gcc >&2 ||
+        die "could not install DPDK's packages: is the list of packages there (apt-get update), and the network up?"
 fi
 version=$(dpkg-query -W -f '${Version}' libdpdk-dev)
 headers=$out/headers-$version
 
+# Sources of the suites that this machine has its packages from.
 fetch_headers() {
-    work=$out/source
-    rm -rf "$work" && mkdir -p "$work/lists/partial"
-    # The sources of the registries that this machine uses anyway.
-    suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-    base=$(apt-get indextargets --format '$(REPO_URI)' "Created-By: Packages" "Codename: $suite" | head -1)
-    key=$(ls /usr/share/keyrings/*archive-keyring.gpg | head -1)
-    for s in "$suite" "$suite-updates"; do
-        echo "deb-src [signed-by=$key] $base $s main"
-    done > "$work/sources.list"
-    set -- -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=/nonexistent \
-        -o Dir::State::lists="$work/lists" -o APT::Sandbox::User=root
-    apt-get "$@" update >&2
-    (cd "$work" && apt-get "$@" source --download-only "dpdk=$version" >&2)
-    mkdir "$work/tree"
-    tar -C "$work/tree" --strip-components=1 --wildcards -xf "$work"/dpdk_*.orig.tar.* \
+    say "fetching the headers for drivers of DPDK $version"
+    begin_unpacking "$headers"
+    mkdir -p "$temp/lists/partial" "$temp/parts" "$temp/tree" "$temp/headers"
+    keys=/usr/share/keyrings/debian-archive-keyring.gpg
+    apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' 'Origin: Debian' |
+        sort -u | while read -r uri suite; do
+            echo "deb-src [signed-by=$keys] $uri $suite main"
+        done >"$temp/parts/sources.list"
+    apt_options="-o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$temp/parts -o Dir::State::lists=$temp/lists"
+    (apt_get update && cd "$temp" && apt_get source --download-only "dpdk=$version") >&2 ||
+        die "could not fetch the source of dpdk $version: is the network up?"
+    tar -C "$temp/tree" --strip-components=1 --wildcards -xf "$temp"/dpdk_*.orig.tar.* \
         '*/lib/ethdev/ethdev_driver.h' '*/lib/ethdev/ethdev_vdev.h' \
-        '*/drivers/bus/vdev/bus_vdev_driver.h' '*/lib/eal/include/dev_driver.h'
-    mkdir -p "$headers.new"
-    find "$work/tree" -name '*.h' -exec cp {} "$headers.new/" \;
-    mv "$headers.new" "$headers"
-    rm -rf "$work"
+        '*/drivers/bus/vdev/bus_vdev_driver.h' '*/lib/eal/include/dev_driver.h' ||
+        die "the source of dpdk $version lacks headers for drivers"
+    find "$temp/tree" -name '*.h' -exec cp {} "$temp/headers/" \;
+    mv -T "$temp/headers" "$headers"
 }
 [ -d "$headers" ] || fetch_headers
 
-name=librte_net_vfun.so
-build() {
-    to=$1
-    shift
-    mkdir -p "$(dirname "$to")"
-    # Functions for drivers are exported by DPDK for those who say so.
-    gcc "$@" -march=nehalem -fPIC -shared -Wall -Wextra -Werror -DALLOW_INTERNAL_API -include rte_config.h \
-        $(pkg-config --cflags-only-I libdpdk) -isystem "$headers" -Iprotocol/packet/include -Iguest/dpdk \
-        -o "$to.new" guest/dpdk/rte_eth_vfun.c guest/dpdk/vfun_port.c \
-        -lrte_ethdev -lrte_eal -lrte_mbuf -lrte_mempool -lrte_kvargs -lrte_bus_vdev
-    mv "$to.new" "$to"
-}
-build "$out/$name" -O3
-echo "$out/$name"
+to=$out/librte_net_vfun.so
+# Functions for drivers are exported by DPDK for those who say so.
+# shellcheck disable=SC2046  # a list of words is meant
+gcc -O3 -march=nehalem -fPIC -shared -Wall -Wextra -Werror -DALLOW_INTERNAL_API -include rte_config.h \
+    $(pkg-config --cflags-only-I libdpdk) -isystem "$headers" -Iprotocol/packet/include -Iguest/dpdk \
+    -o "$to.new" guest/dpdk/rte_eth_vfun.c guest/dpdk/vfun_port.c \
+    -lrte_ethdev -lrte_eal -lrte_mbuf -lrte_mempool -lrte_kvargs -lrte_bus_vdev
+mv "$to.new" "$to"
+echo "$to"

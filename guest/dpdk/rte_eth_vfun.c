@@ -393,7 +393,7 @@ static int take_number(const char *key, const char *value, void *to)
 	*(uint64_t *)to = value && *value != '-' ? strtoull(value, &end, 0) : 0;
 	if (end && end != value && !*end && !errno)
 		return 0;
-	LOG(ERR, "%s=%s is no number\n", key, value ? value : "");
+	LOG(ERR, "%s=%s is no number of bytes; write it as 4096 or 0x1000\n", key, value ? value : "");
 	return -EINVAL;
 }
 

@@ -74,12 +74,12 @@ static int map(struct vfun_port *port, int fd, uint64_t mine, uint64_t theirs,
 			     VFUN_PACKET_RING_MIN, VFUN_PACKET_RING_MAX,
 			     (unsigned long long)port->ring);
 	if (!is_firm(fd))
-		return wrong(w, "the port's memory is not sealed against shrinking (F_SEAL_SHRINK): whoever cuts it short would end this process");
+		return wrong(w, "the port's memory is not sealed against shrinking: its owner could end this process by truncating it; seal it with F_SEAL_SHRINK");
 	/* Only now: before it was known to be sealed, the size could change. */
 	if (fstat(fd, &st) || fstatfs(fd, &fs))
 		return wrong(w, "the port's memory cannot be looked at: %s", strerror(errno));
 	if (fs.f_type == HUGETLBFS_MAGIC)
-		return wrong(w, "the port's memory has huge pages, which this driver does not map");
+		return wrong(w, "the port's memory has huge pages, which this driver cannot map; use memory with pages of 4 KiB");
 	if ((mine | theirs) % 4096 || (mine < theirs ? theirs - mine : mine - theirs) < side ||
 	    (!S_ISCHR(st.st_mode) && ((uint64_t)st.st_size < side ||
 				      mine > (uint64_t)st.st_size - side ||
@@ -127,7 +127,7 @@ static int reach(const char *path, const struct where *w)
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (connect(fd, (struct sockaddr *)&at, sizeof(at)))
-		wrong(w, "%s cannot be reached: %s", path, strerror(errno));
+		wrong(w, "%s cannot be reached: %s; check that the program that gives out ports runs, and that this user may connect", path, strerror(errno));
 	else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &owner, &bytes) ||
 		 (owner.uid != 0 && owner.uid != geteuid()))
 		wrong(w, "%s belongs neither to root nor to this user", path);
@@ -170,11 +170,11 @@ static int answer(int socket, struct vfun_port_answer *a, const struct where *w)
 
 	a->sentence[sizeof(a->sentence) - 1] = 0;
 	if (got != sizeof(*a) || a->magic != VFUN_PORT_ANSWER)
-		wrong(w, "what answers there is no VirtFun manager, or of another version");
+		wrong(w, "the answer is not one of VirtFun's: another program listens there, or one of another version");
 	else if (a->code)
-		wrong(w, "the manager refused: %s", a->sentence);
+		wrong(w, "the port was refused: %s", a->sentence);
 	else if (fd < 0)
-		wrong(w, "the manager sent no memory with its answer");
+		wrong(w, "the answer came without exactly one descriptor of memory");
 	else
 		return fd;
 	if (fd >= 0)

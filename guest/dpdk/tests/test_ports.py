@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from memory import BAD, FULL, HEAD, PAGE, RING, SENT, SIDE, STATE, TAKEN, Owner, Port
+from memory import FRAME, FULL, HEAD, RING, SENT, SIDE, STATE, TAIL, TAKEN, Owner, Port
 from switch import Switch, Testpmd, until
 
 DRIVER, PROGRAMS = os.environ["VFUN_DPDK_DRIVER"], os.environ["VFUN_OVS_DIR"]
@@ -108,7 +108,7 @@ class Ports(unittest.TestCase):
         switch.add("pa", 1, self.at("a/host"))
         until("the port is back", lambda: self.a.word(0, STATE) == 1)
         switch.vsctl("set", "Interface", "pa", "mtu_request=9000")
-        until("the port takes long frames", lambda: self.a.word(0, 17) >= 9000)
+        until("the port takes long frames", lambda: self.a.word(0, FRAME) >= 9000)
 
     def test_a_port_that_is_down_carries_nothing_though_both_ends_poll(self):
         receiver = self.program("a/host", "rxonly", "--interactive")
@@ -137,7 +137,7 @@ class Ports(unittest.TestCase):
             ("path=/dev/zero", "a ring has a power of two"),
             ("path=/etc/passwd,ring=4096,theirs=8192", "not sealed against shrinking"),
             ("", "give either"),
-            ("ring=many", "is no number"),
+            ("ring=many", "is no number of bytes"),
         ]:
             with self.assertRaises(AssertionError, msg=arguments):
                 switch.add("bad", 9, arguments or "mine=0")
@@ -169,10 +169,9 @@ class Ports(unittest.TestCase):
                                        1 << 32 | random.randrange(70_000), random.randrange(RING)))
                 side[at:at + 8] = value.to_bytes(8, "little")
                 written += 1
-            head = self.a.word(0, 8) + 64 * random.randrange(1, 64)
+            head = self.a.word(0, TAIL) + 64 * random.randrange(1, 64)
             self.a.set_word(1, HEAD, head)
         self.assertTrue(switch.is_alive())
-        self.assertGreater(self.a.word(0, BAD) + self.a.word(0, TAKEN), 0)
         # Another port serves.
         sender = Testpmd(DRIVER, f"vfun-{os.path.basename(self.folder.name)}-c",
                          f"net_vfun0,socket={path},port=c/guest", "txonly")
@@ -184,5 +183,4 @@ class Ports(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    assert PAGE == 4096
     unittest.main(verbosity=2)
