@@ -48,7 +48,7 @@ extern "C" {
 #define VFUN_FEATURE_PAGES (UINT64_C(1) << 9)
 #define VFUN_FEATURE_OFFERED \
 	(VFUN_FEATURE_DOORBELL | VFUN_FEATURE_FLOOR | VFUN_FEATURE_BUFFERS | \
-	 VFUN_FEATURE_WINDOWS | VFUN_FEATURE_MODULE | \
+	 VFUN_FEATURE_WINDOWS | VFUN_FEATURE_PACKETS | VFUN_FEATURE_MODULE | \
 	 VFUN_FEATURE_SIGNATURES | VFUN_FEATURE_NET_ADMIN | \
 	 VFUN_FEATURE_QUEUES | VFUN_FEATURE_PAGES)
 
@@ -74,6 +74,8 @@ extern "C" {
 #define VFUN_CELL_BYTES_DEFAULT 4096
 #define VFUN_QUEUES_PAGES_MIN 2
 #define VFUN_QUEUES_PAGES_MAX (UINT32_C(1) << 14)
+#define VFUN_PACKETS_RING_MIN (UINT32_C(1) << 12)
+#define VFUN_PACKETS_RING_MAX (UINT32_C(64) << 20)
 #define VFUN_INLINE_BYTES 48
 #define VFUN_RANGES_MAX 8
 #define VFUN_SHAPE_BYTES 16
@@ -82,6 +84,8 @@ extern "C" {
 #define VFUN_CREDENTIAL_BYTES 64
 #define VFUN_SENTENCE_BYTES 512
 #define VFUN_WINDOWS_MAX 32
+#define VFUN_PORTS_MAX 16
+#define VFUN_PORT_NAME_BYTES 15
 #define VFUN_VECTORS 8
 #define VFUN_SIGNATURE_BYTES 2048
 #define VFUN_DEADLINE_MS_MAX UINT32_C(3600000)
@@ -111,6 +115,7 @@ extern "C" {
 #define VFUN_HEAP_OFF 90112
 #define VFUN_FURTHER_HEAP_OFF 4096
 #define VFUN_WINDOWS_OFF 1024
+#define VFUN_PORTS_OFF 2048
 
 /* What a window is for; only a control window has control fields in its header. */
 enum vfun_role {
@@ -154,6 +159,20 @@ struct vfun_window_entry {
 	uint32_t reserved;
 	uint64_t bytes;
 	uint64_t key[2];
+};
+
+/*
+ * A port, as the table at VFUN_PORTS_OFF of its VM's control window names it; its place
+ * there is its number. The first word is stored last; 0: no port.
+ */
+struct vfun_port_entry {
+	uint64_t id;
+	uint8_t mac[6];
+	uint16_t mtu;
+	uint8_t name[VFUN_PORT_NAME_BYTES + 1];
+	uint32_t ring_bytes;
+	uint32_t reserved0;
+	uint64_t reserved1[3];
 };
 
 /* Page 1, written by the guest. Reached word by word, with atomics. */
@@ -272,6 +291,7 @@ enum vfun_cell_state {
 enum vfun_channel_kind {
 	VFUN_CHANNEL_KIND_CALLS = 1,
 	VFUN_CHANNEL_KIND_FLOOR = 2,
+	VFUN_CHANNEL_KIND_PACKETS = 3,
 	VFUN_CHANNEL_KIND_QUEUES = 4
 };
 
@@ -288,6 +308,14 @@ struct vfun_queues_shape {
 	uint32_t program_pages;
 	uint32_t host_pages;
 	uint64_t reserved;
+};
+
+/* Shape of packets: both sides are VFUN_PACKETS_RING_OFF and a ring. */
+struct vfun_packets_shape {
+	uint32_t ring_bytes;
+	uint16_t port;
+	uint16_t reserved0;
+	uint64_t reserved1;
 };
 
 /* In a service's line: the cell's next call is held open, begun or not (R-CEL-12). */
@@ -364,7 +392,11 @@ static inline uint32_t vfun_word1_status(uint64_t word) { return (uint32_t)(word
 #define VFUN_IN_ASLEEP_NS 34
 #define VFUN_IN_TIMES 64
 
-/* Words of the head pages of a channel of queues. */
+/* In a range of a channel of packets: the side of packets (vfun_packet.h), and its ring. */
+#define VFUN_PACKETS_SIDE_OFF 4096
+#define VFUN_PACKETS_RING_OFF 8192
+
+/* Words of the head pages of a channel of queues, and of packets. */
 #define VFUN_QUEUES_PROGRAM_SLEEPERS 0
 #define VFUN_QUEUES_PROGRAM_TOKEN0 8
 #define VFUN_QUEUES_PROGRAM_TOKEN1 9

@@ -128,6 +128,40 @@ impl WindowEntry {
     }
 }
 
+/// A port of the VM, as the table in page 0 of its control window names it ([`PORTS_OFF`],
+/// [`PORTS_MAX`] of them). Its place there is its number. Written as a [`WindowEntry`] is.
+#[derive(
+    FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, Debug, PartialEq,
+)]
+#[repr(C)]
+pub struct PortEntry {
+    /// 0: no port. Another number where the place has another port, or other terms.
+    pub id: U64,
+    /// The address of the VM's interface.
+    pub mac: [u8; 6],
+    /// Bytes of the longest packet behind an Ethernet header that the switch takes.
+    pub mtu: U16,
+    /// The name, zeros behind it.
+    pub name: [u8; PORT_NAME_BYTES + 1],
+    /// Bytes of each ring.
+    pub ring_bytes: U32,
+    pub reserved0: U32,
+    pub reserved1: [U64; 3],
+}
+
+impl PortEntry {
+    /// An entry of the table that no port has.
+    pub const NONE: PortEntry = PortEntry {
+        id: U64::ZERO,
+        mac: [0; 6],
+        mtu: U16::ZERO,
+        name: [0; PORT_NAME_BYTES + 1],
+        ring_bytes: U32::ZERO,
+        reserved0: U32::ZERO,
+        reserved1: [U64::ZERO; 3],
+    };
+}
+
 /// Offset of a 64-bit counter that the host moves on at each look at the
 /// control cells, while it has no doorbell to wait on.
 pub const HOST_BEAT_OFF: usize = 256;
@@ -149,6 +183,9 @@ pub const FURTHER_HEAP_OFF: usize = PAGE;
 
 /// Offset of the table of further windows in a control window's page 0.
 pub const WINDOWS_OFF: usize = 1024;
+
+/// Offset of the table of ports in a control window's page 0.
+pub const PORTS_OFF: usize = 2048;
 
 /// In the guest's page: a counter moved on after each control request is
 /// posted, so that the host looks at one line and not at every cell.
@@ -189,7 +226,9 @@ const _: () = {
     assert!(size_of::<WindowHeader>() == 192);
     assert!(size_of::<WindowHeader>() <= HOST_BEAT_OFF);
     assert!(size_of::<WindowEntry>() == 32);
-    assert!(WINDOWS_OFF + WINDOWS_MAX * size_of::<WindowEntry>() <= GUEST_PAGE_OFF);
+    assert!(WINDOWS_OFF + WINDOWS_MAX * size_of::<WindowEntry>() <= PORTS_OFF);
+    assert!(size_of::<PortEntry>() == LINE);
+    assert!(PORTS_OFF + PORTS_MAX * size_of::<PortEntry>() <= GUEST_PAGE_OFF);
     assert!(size_of::<GuestPage>() == PAGE);
     assert!(SESSIONS_OFF + SESSIONS * LINE <= REQUESTS_OFF);
     assert!(HEAP_OFF == 90112 && HEAP_OFF.is_multiple_of(PAGE));

@@ -4,6 +4,7 @@
 use crate::channel::{side_bytes, spaces_off};
 use crate::limits::*;
 use crate::open_enum::wire_enum;
+use crate::packets::PacketsShape;
 use crate::place::ChannelPlace;
 use crate::queues::QueuesShape;
 use crate::range::{Access, PlaceError, Range};
@@ -70,7 +71,7 @@ pub struct KindRow {
 macro_rules! kinds {
     ($($(#[$meta:meta])* $name:ident = $number:literal $text:literal: $wants:path, needs $needs:expr;)*) => {
         wire_enum! {
-            /// What a channel carries. Number 3 is kept for packets.
+            /// What a channel carries.
             pub enum ChannelKind: u16 { $($(#[$meta])* $name = $number => $text,)* }
         }
         /// Every kind: number, shape and ranges, feature.
@@ -84,8 +85,18 @@ kinds! {
     Calls = 1 "calls": CallsShape::wants, needs Features(0);
     /// Raw lines, each answered by its own first word: the floor under a call, for measuring.
     Floor = 2 "floor": CallsShape::wants, needs Features::FLOOR;
+    /// Packets of a port, as in [`crate::packets`].
+    Packets = 3 "packets": PacketsShape::wants, needs Features::PACKETS;
     /// Queues in two arenas, as in [`crate::queues`].
     Queues = 4 "queues": QueuesShape::wants, needs Features::QUEUES;
+}
+
+impl ChannelKind {
+    /// Whether its channels have a side of the program and one of the host, each with a head
+    /// page as in [`crate::queues`], and no cells.
+    pub const fn has_sides(self) -> bool {
+        matches!(self, ChannelKind::Queues | ChannelKind::Packets)
+    }
 }
 
 /// The row of a kind.
@@ -227,6 +238,7 @@ mod tests {
                     ChannelKind::Calls | ChannelKind::Floor => {
                         CallsShape::new(depth, cell_bytes).shape()
                     }
+                    ChannelKind::Packets => PacketsShape::new(u32::from(depth) << 12, 0).shape(),
                     ChannelKind::Queues => QueuesShape::new(depth.max(2).into(), 2).shape(),
                 };
                 let wants = (r.wants)(&shape).unwrap();

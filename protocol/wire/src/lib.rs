@@ -24,6 +24,7 @@ pub mod limits;
 pub mod message;
 pub mod nack;
 pub mod names;
+pub mod packets;
 pub mod pages;
 pub mod place;
 pub mod queues;

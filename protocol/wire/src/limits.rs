@@ -35,6 +35,11 @@ pub const QUEUES_PAGES_MIN: u32 = 2;
 /// pairs; a program that needs more negotiates another channel. Both sides are zeroed when the
 /// channel opens, and where the window is a file or of huge pages the manager writes each byte.
 pub const QUEUES_PAGES_MAX: u32 = 1 << 14;
+/// Smallest ring of a channel of packets: a page.
+pub const PACKETS_RING_MIN: u32 = 1 << 12;
+/// Largest ring of a channel of packets: some 44,000 frames of 1500 bytes, more than a switch
+/// queues for one port.
+pub const PACKETS_RING_MAX: u32 = 64 << 20;
 /// Arguments or results that fit in a cell's own line.
 pub const INLINE_BYTES: usize = 48;
 
@@ -62,6 +67,12 @@ pub const SENTENCE_BYTES: usize = 512;
 /// Further windows of a VM: each is a device behind a port of its own, and machines have
 /// a few dozen. Their table fits the control window's first page.
 pub const WINDOWS_MAX: usize = 32;
+
+/// Ports of a VM: machines have a few network cards. Their table fits the control window's
+/// first page.
+pub const PORTS_MAX: usize = 16;
+/// Bytes of a port's name, without a terminator: as long as Linux lets an interface's be.
+pub const PORT_NAME_BYTES: usize = 15;
 
 /// Doorbell vectors of a window, each way: one for control, the rest shared by
 /// channels. An idle channel costs nothing, so that a few are enough: sharing

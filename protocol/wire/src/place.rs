@@ -183,7 +183,7 @@ mod tests {
         assert!(why(|a| a.push(0)).contains("length"));
         assert!(why(|a| a[10] = 1).contains("length"), "count");
         assert!(why(|a| a[10] = 9).contains("too many"));
-        assert!(why(|a| a[8] = 3).contains("unknown kind"));
+        assert!(why(|a| a[8] = 5).contains("unknown kind"));
         assert!(why(|a| a[16] = 65).contains("limit"), "depth");
         assert!(why(|a| a[18] = 1).contains("reserved"), "shape");
         assert!(why(|a| a.drain(40..64).for_each(drop)).contains("length"));

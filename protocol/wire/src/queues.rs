@@ -115,9 +115,9 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// `None` for a channel of another kind.
+    /// The two sides of a channel of queues or of packets; `None` for another kind.
     pub fn of(place: &ChannelPlace) -> Option<Self> {
-        if place.kind() != ChannelKind::Queues {
+        if !place.kind().has_sides() {
             return None;
         }
         let [program, host] = place.ranges() else { return None };

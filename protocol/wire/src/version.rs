@@ -20,9 +20,8 @@ impl Features {
     /// More windows than one, plugged and unplugged live. In `hello`: the app can map ranges
     /// of them.
     pub const WINDOWS: Features = Features(1 << 3);
-    /// Packet channels (ports and links). Not offered by version 0.1.
+    /// Channels of packets ([`crate::packets`]): a VM's ports.
     pub const PACKETS: Features = Features(1 << 4);
-
     /// The session is one of the guest's kernel module: it ends with
     /// [`crate::message::Kind::Reset`], when that module starts anew.
     pub const MODULE: Features = Features(1 << 5);
@@ -43,6 +42,7 @@ impl Features {
             | Self::FLOOR.0
             | Self::BUFFERS.0
             | Self::WINDOWS.0
+            | Self::PACKETS.0
             | Self::MODULE.0
             | Self::SIGNATURES.0
             | Self::NET_ADMIN.0

@@ -5,10 +5,11 @@ use std::mem::{offset_of, size_of};
 use vfun_wire::attach::{Attach, AttachAck};
 use vfun_wire::channel::{CellState, Command, InLine, OutLine};
 use vfun_wire::frame::{CallAnswer, CallHead, FrameHead};
-use vfun_wire::header::{GuestPage, Role, WindowEntry, WindowHeader};
+use vfun_wire::header::{GuestPage, PortEntry, Role, WindowEntry, WindowHeader};
 use vfun_wire::kind::{CallsShape, ChannelKind};
 use vfun_wire::message::*;
 use vfun_wire::nack::{NackBody, NackCode};
+use vfun_wire::packets::PacketsShape;
 use vfun_wire::pages::PagesHead;
 use vfun_wire::queues::QueuesShape;
 use vfun_wire::range::{Access, Range};
@@ -67,12 +68,14 @@ structs! {
         answers_off, heap_off, reserved1, client, key, reserved2,
     }
     WindowEntry { index, role, reserved, bytes, key }
+    PortEntry { id, mac, mtu, name, ring_bytes, reserved0, reserved1 }
     GuestPage { posted, sleeps, reserved, sessions }
     OutLine { seq, command, flags, reserved0, len, reserved1, inline }
     InLine { seq, state, flags, reserved, len, status, inline }
     Range { window, access, reserved0, reserved1, offset, bytes }
     CallsShape { depth, reserved0, cell_bytes, reserved1 }
     QueuesShape { program_pages, host_pages, reserved }
+    PacketsShape { ring_bytes, port, reserved0, reserved1 }
     NackBody { code, software_instead, reserved, sentence_len, sentence }
     Hello { version_min, version_max, pid, features, app, credential_len, reserved, credential }
     HelloAck { version, session_line, client_id, features, session, heartbeat_ms, app_id, client, reserved }
@@ -139,13 +142,13 @@ constants! {
     "" [limits] {
         WINDOW_BYTES_MIN, WINDOW_BYTES_MAX, WINDOW_BYTES_DEFAULT, CONTROL_CELLS,
         CONTROL_REQUEST_BYTES, CONTROL_ANSWER_BYTES, SESSIONS, BUFFERS, BUFFER_ALIGN_MAX, DEPTH_MIN, DEPTH_MAX, DEPTH_DEFAULT,
-        CELL_BYTES_MAX, CELL_BYTES_DEFAULT, QUEUES_PAGES_MIN, QUEUES_PAGES_MAX, INLINE_BYTES, RANGES_MAX, SHAPE_BYTES, MEANING_BYTES, NAME_BYTES, CREDENTIAL_BYTES,
-        SENTENCE_BYTES, WINDOWS_MAX, VECTORS, SIGNATURE_BYTES, DEADLINE_MS_MAX, DEADLINE_MS_DEFAULT, CLAIM_STALE_MS,
+        CELL_BYTES_MAX, CELL_BYTES_DEFAULT, QUEUES_PAGES_MIN, QUEUES_PAGES_MAX, PACKETS_RING_MIN, PACKETS_RING_MAX, INLINE_BYTES, RANGES_MAX, SHAPE_BYTES, MEANING_BYTES, NAME_BYTES, CREDENTIAL_BYTES,
+        SENTENCE_BYTES, WINDOWS_MAX, PORTS_MAX, PORT_NAME_BYTES, VECTORS, SIGNATURE_BYTES, DEADLINE_MS_MAX, DEADLINE_MS_DEFAULT, CLAIM_STALE_MS,
         CONTROL_TIMEOUT_MS, HEARTBEAT_MS, HEARTBEAT_DEAD_MS, FRAME_BYTES_MAX,
     }
     "" [header] {
         MAGIC, LAYOUT, HOST_BEAT_OFF, HOST_STATE_OFF, HOST_SLEEPS_OFF, GUEST_PAGE_OFF, REQUESTS_OFF,
-        ANSWERS_OFF, HEAP_OFF, FURTHER_HEAP_OFF, WINDOWS_OFF, POSTED_OFF, GUEST_SLEEPS_OFF, SESSIONS_OFF,
+        ANSWERS_OFF, HEAP_OFF, FURTHER_HEAP_OFF, WINDOWS_OFF, PORTS_OFF, POSTED_OFF, GUEST_SLEEPS_OFF, SESSIONS_OFF,
     }
     "HOST_" [header::host_state] { SERVING, DRAINING, ENDED, AWAY }
     "" [control] {
@@ -162,6 +165,7 @@ constants! {
     "QUEUES_HOST_" [queues::host_head] {
         SLEEPS, LIFE, RANG, DONE, FAILED, BYTES, FACTS, FACTS_WORDS, FREE,
     }
+    "PACKETS_" [packets] { SIDE_OFF, RING_OFF }
     "" [version] { VERSION, VERSION_MIN }
     "" [message] { LIST_ENTRIES, CODE_ENTRIES, BUFFER_CONTIGUOUS, BUFFER_PAGES }
     "PAGES_" [pages] { MAGIC, ENTRIES, ENTRY_BYTES, ENTRY_THERE, ENTRY_WRITE, NO_PAGE }
@@ -220,6 +224,7 @@ const OTHER_CONSTANTS: &[&str] = &[
     // Zeros.
     "range::Range::NONE",
     "header::WindowEntry::NONE",
+    "header::PortEntry::NONE",
 ];
 
 /// Every variant of every enum, from the enum itself.
