@@ -6,6 +6,7 @@ use super::grant::Shape;
 use super::nacks;
 use vfun_wire::kind::{self, CallsShape, ChannelKind};
 use vfun_wire::limits::*;
+use vfun_wire::packets::PacketsShape;
 use vfun_wire::queues::QueuesShape;
 use vfun_wire::range::PlaceError;
 use vfun_wire::{LINE, Nack};
@@ -16,6 +17,8 @@ pub(super) enum AskedShape {
     Cells(CallsShape),
     /// Of queues.
     Sides(QueuesShape),
+    /// Of a port.
+    Rings(PacketsShape),
 }
 
 impl AskedShape {
@@ -24,6 +27,7 @@ impl AskedShape {
         Ok(match kind {
             ChannelKind::Calls | ChannelKind::Floor => AskedShape::Cells(CallsShape::read(shape)?),
             ChannelKind::Queues => AskedShape::Sides(QueuesShape::read(shape)?),
+            ChannelKind::Packets => AskedShape::Rings(PacketsShape::read(shape)?),
         })
     }
 
@@ -32,6 +36,7 @@ impl AskedShape {
         match self {
             AskedShape::Cells(asked) => cells(asked, kind, f),
             AskedShape::Sides(asked) => possible(Shape { kind, shape: asked.shape() }),
+            AskedShape::Rings(asked) => possible(Shape { kind, shape: asked.shape() }),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What is offered to whom: functions and clients, as the manifests declare them.
 
 use crate::policy::{Key, Policy, key_of, matches};
+use crate::ports::Port;
 use crate::rdma::Rdma;
 use crate::services::Owner;
 use core::net::IpAddr;
@@ -225,6 +226,8 @@ pub struct Client {
     pub shared_memory: BTreeMap<String, SharedMemory>,
     /// The NIC that its programs for RDMA see.
     pub rdma: Rdma,
+    /// Ports of its VMs, by the VM's name, each VM's by their numbers.
+    pub ports: BTreeMap<String, Vec<Port>>,
 }
 
 /// Where all memory of a VM is.

@@ -80,7 +80,8 @@ pub struct Shape {
 /// them. Of the others all that there is to know stands in the window.
 pub const fn dies_with_service(kind: ChannelKind) -> bool {
     match kind {
-        ChannelKind::Calls | ChannelKind::Floor => false,
+        // Of packets, too: rings say how far each side is (R-PKT-8).
+        ChannelKind::Calls | ChannelKind::Floor | ChannelKind::Packets => false,
         ChannelKind::Queues => true,
     }
 }

@@ -5,7 +5,7 @@
 //! - [`requests`], [`sessions`], [`negotiate`], [`activate`], [`offers`]: what apps ask
 //!   for, and the checks; [`nacks`]: what they are told when it is refused.
 //! - [`buffers`]: memory that both sides write, and who has it.
-//! - [`rdma`]: the NIC that programs for RDMA see.
+//! - [`rdma`]: the NIC that programs for RDMA see. [`ports`]: VMs' ports of a switch.
 //! - [`rules`]: what policy says to it; [`rights`]: what an app must have besides.
 //! - [`bond`]: the agents in VMs that are lent VFs of network cards.
 //! - [`starts`], [`exits`]: services, from their start to their crash.
@@ -61,6 +61,7 @@ mod notes;
 mod offers;
 mod page_tables;
 pub mod place;
+pub mod ports;
 pub mod rdma;
 mod requests;
 mod rights;
@@ -216,6 +217,7 @@ impl Core {
             Event::Catalog(catalog) => {
                 let old = std::mem::replace(&mut self.catalog, catalog);
                 self.outdate(&old);
+                self.take_changed_ports(now, &old, out);
                 self.apply_policy(now, out);
             }
             Event::Revoke { grant } => {

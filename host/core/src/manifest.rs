@@ -4,6 +4,7 @@
 mod addresses;
 mod drivers;
 mod nics;
+mod ports;
 mod rdma;
 mod shared_memory;
 pub mod window;
@@ -331,6 +332,8 @@ struct ClientToml {
     address: Option<Spanned<String>>,
     shared_memory: Option<Spanned<String>>,
     rdma: Option<rdma::RdmaToml>,
+    #[serde(default)]
+    ports: ports::PortsToml,
 }
 
 /// How a VM is wired. What it leaves out is as the client says.
@@ -342,6 +345,8 @@ struct VmToml {
     nics: Option<Spanned<NicsToml>>,
     address: Option<Spanned<String>>,
     shared_memory: Option<Spanned<String>>,
+    #[serde(default)]
+    ports: ports::PortsToml,
 }
 
 fn vm() -> Spanned<String> {
@@ -370,6 +375,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
     let addresses = addresses::of_client(&src, &name, &t)?;
     let shared_memory = shared_memory::of_client(&src, (&name, kind), &t)?;
     let rdma = rdma::of_client(&src, t.rdma.as_ref(), &addresses)?;
+    let ports = ports::of_client(&src, (&name, kind), &t)?;
     for f in &t.functions {
         if f.get_ref() != "*" {
             src.name(f)?;
@@ -422,6 +428,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         addresses,
         shared_memory,
         rdma,
+        ports,
     })
 }
 
@@ -558,6 +565,7 @@ pub fn default_host_client(id: u32) -> Client {
         addresses: BTreeMap::new(),
         shared_memory: BTreeMap::new(),
         rdma: Default::default(),
+        ports: BTreeMap::new(),
     }
 }
 

@@ -5,9 +5,11 @@ use super::catalog::{Client, Function, Hardware};
 use super::grant::{Grant, Shape};
 use super::window::Window;
 use super::{Handle, drain::Drained};
+use crate::ports::Port;
 use vfun_wire::kind::ChannelKind;
 use vfun_wire::limits::*;
 use vfun_wire::message::Kind;
+use vfun_wire::packets::PacketsShape;
 use vfun_wire::queues::QueuesShape;
 use vfun_wire::version::{FunctionVersion, no_common};
 use vfun_wire::{Nack, NackCode, PAGE};
@@ -262,6 +264,9 @@ pub(super) fn shape(shape: &Shape) -> Nack {
         ChannelKind::Queues => {
             format!("a side has {QUEUES_PAGES_MIN} to {QUEUES_PAGES_MAX} pages")
         }
+        ChannelKind::Packets => format!(
+            "a ring has a power of two from {PACKETS_RING_MIN} to {PACKETS_RING_MAX} bytes"
+        ),
     };
     let sentence = format!("a channel of {} is not possible: {limits}", measures(shape));
     Nack::new(NackCode::BeyondLimit, sentence)
@@ -277,6 +282,8 @@ fn measures(shape: &Shape) -> String {
         ChannelKind::Queues => QueuesShape::read(&shape.shape).map_or(String::new(), |s| {
             format!("{} pages for the program and {} for the host", s.program_pages, s.host_pages)
         }),
+        ChannelKind::Packets => PacketsShape::read(&shape.shape)
+            .map_or(String::new(), |s| format!("two rings of {} bytes", s.ring_bytes)),
     }
 }
 
@@ -302,6 +309,7 @@ pub(super) fn larger_than_window(shape: &Shape, w: &Window) -> Nack {
             "send less in a call, ask for fewer cells",
         ),
         ChannelKind::Queues => (format!("a channel of {}", measures(shape)), "ask for fewer pages"),
+        ChannelKind::Packets => (format!("a port of {}", measures(shape)), "give the port smaller rings"),
     };
     let sentence = format!(
         "{takes} takes {bytes} bytes; the window has {total} for channels: {less}, or give the client a larger window"
@@ -372,6 +380,22 @@ pub(super) fn had_by_other(function: &str, app: &str) -> Nack {
             "one app of a VM at a time has the function '{function}', and the app '{app}' of this VM has it: end that one first"
         ),
     )
+}
+
+/// The module asks for what the table of ports says, which may have changed meanwhile.
+pub(super) fn no_such_port(client: &str, number: u16) -> Nack {
+    let sentence = format!("the manifest of client {client} gives this VM no port {number}");
+    Nack::new(NackCode::NoSuchFunction, sentence)
+}
+
+pub(super) fn other_ring(port: &Port) -> Nack {
+    let Port { name, ring_bytes, .. } = port;
+    Nack::new(NackCode::BeyondLimit, format!("the rings of port {name} have {ring_bytes} bytes"))
+}
+
+pub(super) fn port_taken(port: &Port) -> Nack {
+    let sentence = format!("port {} of this VM is in use: end that use first", port.name);
+    Nack::new(NackCode::OverQuota, sentence)
 }
 
 pub(super) fn many_starts(g: &Grant, waiting: usize) -> Nack {

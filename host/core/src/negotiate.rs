@@ -90,6 +90,7 @@ impl Core {
         self.check_right(s, f)?;
         self.check_alone(s, f, out)?;
         let shape = self.wanted_shape(s, f, n)?;
+        self.check_port(s, client, &shape)?;
         let deadline_ms = rules::deadline(&self.catalog, client, f, n.deadline_ms)?;
         self.within_quota(client, &f.name, &shape)?;
         let location = self.wanted_location(client, f, n.preference)?;

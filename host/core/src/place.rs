@@ -48,7 +48,7 @@ impl Shape {
     pub fn cells(&self) -> CallsShape {
         match self.kind {
             ChannelKind::Calls | ChannelKind::Floor => CallsShape::read(&self.shape).ok(),
-            ChannelKind::Queues => None,
+            ChannelKind::Queues | ChannelKind::Packets => None,
         }
         .unwrap_or(CallsShape::new(0, 0))
     }
