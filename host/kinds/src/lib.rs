@@ -1,8 +1,8 @@
 //! The kinds of services. Each kind is one row ([`Kind`]) in one file: the program
 //! that serves it, the keys that its manifests have, the files that its sandbox
 //! shows, and its two lists of system calls. The manager asks the rows and knows no
-//! kind by name, except those that it makes itself (`submit`, what clients submitted, and
-//! `bond`).
+//! kind by name, except those that it makes itself (`submit`, what clients submitted, `bond`
+//! and `ports`).
 //!
 //! A new kind is a file with a row, a line in [`DECLARED`], a line in [`of`], and a
 //! variant of [`Driver`], which is what its program is told.
@@ -16,6 +16,7 @@ pub mod limits;
 mod mirror;
 mod native;
 mod opencl;
+mod ports;
 mod verbs;
 mod wasm;
 
@@ -113,6 +114,7 @@ pub fn of(driver: &Driver) -> &'static Kind {
         Driver::Floor => &floor::KIND,
         Driver::Mirror => &mirror::KIND,
         Driver::Bond => &bond::KIND,
+        Driver::Ports => &ports::KIND,
     }
 }
 

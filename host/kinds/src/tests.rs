@@ -14,7 +14,7 @@ fn arg(n: usize, value: i32) -> [u64; 6] {
     all
 }
 
-fn drivers() -> [Driver; 9] {
+fn drivers() -> [Driver; 10] {
     let map = vfun_kernelmap::Map {
         kernel: "k".into(),
         binary: false,
@@ -38,6 +38,7 @@ fn drivers() -> [Driver; 9] {
         Driver::Floor,
         Driver::Mirror,
         Driver::Bond,
+        Driver::Ports,
     ]
 }
 
@@ -48,7 +49,8 @@ fn every_kind_has_a_program_and_a_first_list() {
         assert!(kind.program.name.starts_with("vfun-service"), "{driver:?}");
         assert!(!filters(&driver, false, false, &[]).loading.is_empty(), "{driver:?}");
         let declared = DECLARED.iter().any(|k| k.word == kind.word);
-        assert_eq!(declared, driver != Driver::Bond, "{driver:?}");
+        let built_in = matches!(driver, Driver::Bond | Driver::Ports);
+        assert_eq!(declared, !built_in, "{driver:?}");
         assert_eq!(reads(&driver).contains(&"/x".into()), file(&driver).is_some(), "{driver:?}");
     }
     assert!(named("magic").is_err_and(|e| {
@@ -59,12 +61,14 @@ fn every_kind_has_a_program_and_a_first_list() {
 }
 
 #[test]
-fn every_kind_serves_some_channels_and_two_serve_queues() {
+fn every_kind_serves_some_channels_two_serve_queues_and_one_packets() {
     for driver in drivers() {
         let channels = of(&driver).channels;
         assert!(!channels.is_empty(), "{driver:?}");
         let queues = channels.contains(&ChannelKind::Queues);
         assert_eq!(queues, matches!(driver, Driver::Mirror | Driver::Verbs), "{driver:?}");
+        let packets = channels.contains(&ChannelKind::Packets);
+        assert_eq!(packets, driver == Driver::Ports, "{driver:?}");
         assert!(
             !queues || channels.contains(&ChannelKind::Calls),
             "calls say what queues there are"
@@ -73,20 +77,29 @@ fn every_kind_serves_some_channels_and_two_serve_queues() {
 }
 
 #[test]
-fn the_bond_is_for_one_administrator_of_a_vm_and_its_list_is_that_of_floor() {
+fn bond_and_ports_are_for_administrators_of_a_vm_and_their_lists_are_that_of_floor() {
     for driver in drivers() {
         let (kind, bond) = (of(&driver), driver == Driver::Bond);
-        assert_eq!((kind.needs == Features::NET_ADMIN, kind.one_per_vm), (bond, bond));
+        let network = bond || driver == Driver::Ports;
+        assert_eq!((kind.needs == Features::NET_ADMIN, kind.one_per_vm), (network, bond));
     }
-    assert!(named("bond").is_err(), "no manifest declares it");
-    let [bond, floor] =
-        [Driver::Bond, Driver::Floor].map(|d| lists(&d, false, false, &[])[0].clone());
-    for call in 0..512 {
-        let calls = [to(&bond, call, [0; 6]), to(&floor, call, [0; 6])];
-        let same = call == SYS_openat || calls[0] == calls[1];
-        assert!(same, "{call}: {calls:?}");
+    let [bond, ports, floor] = [Driver::Bond, Driver::Ports, Driver::Floor]
+        .map(|d| lists(&d, false, false, &[])[0].clone());
+    for (word, list) in [("bond", &bond), ("ports", &ports)] {
+        assert!(named(word).is_err(), "no manifest declares {word}");
+        for call in 0..512 {
+            let calls = [to(list, call, [0; 6]), to(&floor, call, [0; 6])];
+            let same = call == SYS_openat || calls[0] == calls[1];
+            assert!(same, "{word}, {call}: {calls:?}");
+        }
+        assert_eq!(to(list, SYS_openat, [0; 6]), Errno(EACCES));
     }
-    assert_eq!(to(&bond, SYS_openat, [0; 6]), Errno(EACCES));
+    // A tap device is read, written and waited for, and asked nothing.
+    for call in [SYS_read, SYS_write, SYS_epoll_ctl, SYS_epoll_pwait2] {
+        assert_eq!(to(&ports, call, [0; 6]), Allow, "{call}");
+    }
+    assert_eq!(to(&ports, SYS_ioctl, [3, 0x4004_54ca, 0, 0, 0, 0]), Errno(ENOTTY), "TUNSETIFF");
+    assert_eq!(to(&ports, SYS_socket, [0; 6]), Tell);
 }
 
 #[test]

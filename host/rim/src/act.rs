@@ -196,6 +196,7 @@ pub trait Act: System {
             bell: attached.map_or(0, |a| a.window.generation()),
             vf,
             standby,
+            port: None,
         };
         let vectors = (place.vector_out(), place.vector_in());
         self.tell(service, ServiceMessage::Open(open, window, vectors));

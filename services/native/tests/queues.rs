@@ -94,6 +94,7 @@ impl Queued {
             bell: 0,
             vf: None,
             standby: false,
+            port: None,
         }
     }
 

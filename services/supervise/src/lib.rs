@@ -52,7 +52,7 @@ pub enum ToService {
     Start(Start),
     /// Serve one more channel. Descriptors: the window for reading, the window
     /// for writing; with a doorbell also the bell that rings the service and
-    /// the bell that rings the app.
+    /// the bell that rings the app; with a port its tap device, as the last one.
     Open(Open),
     /// Memory that an app and this service both write, until [`ToService::BufferGone`].
     /// Descriptor: the memory that it lies in, for writing. Answered with
@@ -206,6 +206,9 @@ pub enum Driver {
     Mirror,
     /// The function `bond`: passes on what the agents in VMs and the manager say.
     Bond,
+    /// The function `ports`: relays the frames of channels of packets to and from tap devices,
+    /// which come along with the channels ([`Open::port`]).
+    Ports,
 }
 
 /// What a client wants of its modules, as a service passes it on.
@@ -274,7 +277,8 @@ pub enum ModuleVerdict {
 ///
 /// With it come the window for reading, the window for writing, and if
 /// `doorbell` is set the bell that rings the service and the one that rings
-/// the app. What is mapped from the first can never be made writable.
+/// the app. What is mapped from the first can never be made writable. A baton comes after
+/// these, and the tap device of a port comes last.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Open {
     pub channel: u64,
@@ -318,6 +322,20 @@ pub struct Open {
     /// still. One more descriptor comes along, the baton to wait for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub standby: bool,
+    /// The port that a channel of packets is. With it one more descriptor comes along, the
+    /// last one: the port's tap device, attached with `IFF_TAP | IFF_NO_PI` (each read and each
+    /// write is one Ethernet frame, with nothing before it), and set to `O_NONBLOCK`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<PortCame>,
+}
+
+/// What a port's channel is, besides its place in the window.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct PortCame {
+    /// The port's name, for people: of the log and of what is told of the channel.
+    pub name: String,
+    /// Bytes of the longest packet behind an Ethernet header.
+    pub mtu: u16,
 }
 
 /// A buffer of an app whose channel the service serves, or is about to.

@@ -141,6 +141,7 @@ impl Service {
             bell: app.bell,
             vf: None,
             standby: false,
+            port: None,
         };
         self.hand_over(open, &app.window, app.bells.as_ref());
     }
