@@ -5,6 +5,7 @@ use crate::audit::{Query, Row};
 use crate::history::HistoryRow;
 use crate::line::{self, LineError};
 use crate::policy::View;
+use crate::ports::PortRow;
 use crate::tokens::{Fresh, Kept};
 use crate::{
     Ask, ClientRow, DrainOf, FunctionRow, GrantRow, LeasesView, Progress, Reply, SandboxView,
@@ -113,6 +114,10 @@ impl Client {
     /// A client by name.
     pub fn client(&self, name: &str) -> Result<Option<ClientRow>> {
         Ok(self.clients()?.into_iter().find(|c| c.name == name))
+    }
+    /// Ports of VMs.
+    pub fn ports(&self) -> Result<Vec<PortRow>> {
+        expect!(self.ask(&Ask::Ports)?, Reply::Ports { ports } => ports)
     }
     /// Further windows that are declared.
     pub fn windows(&self) -> Result<Vec<WindowRow>> {

@@ -4,7 +4,7 @@
 //! - [`Ask`], [`Reply`]: questions and answers, with the rows that they carry.
 //! - [`counters`], [`policy`], [`tokens`], [`audit`]: rows of one theme each.
 //! - [`transport`]: how windows get to their other end. [`vm`]: what VMs are called.
-//! - [`window`]: their further windows. [`rdma`]: their NICs for RDMA.
+//! - [`window`]: their further windows. [`rdma`]: their NICs for RDMA. [`ports`]: their ports.
 //! - [`line`]: one question on any admin socket.
 //! - [`Client`]: asks. Every program of ours that talks to the manager uses it.
 
@@ -17,6 +17,7 @@ pub mod drain;
 pub mod history;
 pub mod line;
 pub mod policy;
+pub mod ports;
 pub mod rdma;
 pub mod switch;
 pub mod tokens;
@@ -34,6 +35,7 @@ use audit::{Query, Row};
 use counters::Counters;
 use history::HistoryRow;
 use policy::View;
+use ports::{PortLines, PortRow, PortsOfClient};
 use rdma::{RdmaRow, RdmaView};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,6 +106,26 @@ pub enum Ask {
         client: String,
         /// The VM's name.
         vm: String,
+    },
+    /// Ports of VMs, and how they are.
+    Ports,
+    /// Gives a VM a port, or changes one.
+    AddPort {
+        client: String,
+        /// The VM's name.
+        vm: String,
+        /// The port's name.
+        name: String,
+        /// What its lines in the manifest say.
+        port: PortLines,
+    },
+    /// Takes a port away from a VM.
+    RemovePort {
+        client: String,
+        /// The VM's name.
+        vm: String,
+        /// The port's name.
+        name: String,
     },
     /// Further windows of VMs that are declared.
     Windows,
@@ -200,6 +222,11 @@ pub enum Reply {
     Clients {
         /// By id.
         clients: Vec<ClientRow>,
+    },
+    /// To [`Ask::Ports`].
+    Ports {
+        /// By client, VM and number.
+        ports: Vec<PortRow>,
     },
     /// To [`Ask::Windows`].
     Windows {
@@ -523,6 +550,9 @@ pub struct ClientRow {
     /// Files that are the memory of its VMs, by the VM's name: its services may map all of it.
     #[serde(default)]
     pub shared_memory: BTreeMap<String, String>,
+    /// Ports of its VMs.
+    #[serde(default)]
+    pub ports: PortsOfClient,
 }
 
 /// A VM of a client, and how it is wired, for people.

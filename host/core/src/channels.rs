@@ -60,6 +60,7 @@ impl Core {
             wait: g.terms.wait,
             vf: g.vf().filter(|_| standby.unwrap_or(g.subject.location).is_hardware()),
             standby: standby.is_some(),
+            port: self.catalog.port_of(g).cloned(),
         });
     }
 

@@ -1,6 +1,7 @@
 //! What goes into the state machine and what comes out.
 
 use super::grant::GrantState;
+use super::ports::Port;
 use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use vfun_admin::DrainOf;
@@ -327,6 +328,8 @@ pub enum Action {
         vf: Option<u16>,
         /// It only stands by: another service serves the channel still.
         standby: bool,
+        /// The port whose way into the VM it is.
+        port: Option<Port>,
     },
     /// Tell a service how many calls a second a channel takes from now on.
     SetRate {

@@ -273,6 +273,11 @@ impl Core {
         &self.catalog
     }
 
+    /// A grant, if it is there.
+    pub fn grant(&self, grant: Handle) -> Option<&Grant> {
+        self.grants.get(grant).ok()
+    }
+
     /// Every grant.
     pub fn grants(&self) -> impl Iterator<Item = (Handle, &Grant)> {
         self.grants.iter()

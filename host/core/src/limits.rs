@@ -179,6 +179,10 @@ pub const FOLDERS_WAIT: Duration = Duration::from_millis(100);
 /// Between two looks at the threads of services whose processors no control
 /// group shares.
 pub const THREADS_LOOK: Duration = Duration::from_secs(1);
+/// How long a switch has for a change of its ports: it answers in milliseconds, or not at all.
+pub const SWITCH_TIME: Duration = Duration::from_secs(5);
+/// When the program that asks it is ended, if it does not end by itself.
+pub const SWITCH_KILLED: Duration = Duration::from_secs(8);
 /// Before another keeper is started, where one could not be.
 pub const KEEPER_AGAIN: Duration = Duration::from_secs(2);
 /// Messages taken from one service before others have their turn: one that its

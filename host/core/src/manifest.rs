@@ -249,6 +249,11 @@ pub fn function(
     let keys = OwnKeys::take(&mut table);
     let t: FunctionToml = src.of_table(table)?;
     let name = src.name(&t.name)?;
+    if name == crate::ports::FUNCTION {
+        return Err(
+            src.error(&t.name, "the name 'ports' is not for manifests: that function is built in")
+        );
+    }
     if key_of(&name) == Key::Submit {
         return Err(src.error(
             &t.name,

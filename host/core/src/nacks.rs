@@ -264,9 +264,9 @@ pub(super) fn shape(shape: &Shape) -> Nack {
         ChannelKind::Queues => {
             format!("a side has {QUEUES_PAGES_MIN} to {QUEUES_PAGES_MAX} pages")
         }
-        ChannelKind::Packets => format!(
-            "a ring has a power of two from {PACKETS_RING_MIN} to {PACKETS_RING_MAX} bytes"
-        ),
+        ChannelKind::Packets => {
+            format!("a ring has a power of two from {PACKETS_RING_MIN} to {PACKETS_RING_MAX} bytes")
+        }
     };
     let sentence = format!("a channel of {} is not possible: {limits}", measures(shape));
     Nack::new(NackCode::BeyondLimit, sentence)
@@ -309,7 +309,9 @@ pub(super) fn larger_than_window(shape: &Shape, w: &Window) -> Nack {
             "send less in a call, ask for fewer cells",
         ),
         ChannelKind::Queues => (format!("a channel of {}", measures(shape)), "ask for fewer pages"),
-        ChannelKind::Packets => (format!("a port of {}", measures(shape)), "give the port smaller rings"),
+        ChannelKind::Packets => {
+            (format!("a port of {}", measures(shape)), "give the port smaller rings")
+        }
     };
     let sentence = format!(
         "{takes} takes {bytes} bytes; the window has {total} for channels: {less}, or give the client a larger window"
@@ -385,7 +387,7 @@ pub(super) fn had_by_other(function: &str, app: &str) -> Nack {
 /// The module asks for what the table of ports says, which may have changed meanwhile.
 pub(super) fn no_such_port(client: &str, number: u16) -> Nack {
     let sentence = format!("the manifest of client {client} gives this VM no port {number}");
-    Nack::new(NackCode::NoSuchFunction, sentence)
+    Nack::new(NackCode::UnknownFunction, sentence)
 }
 
 pub(super) fn other_ring(port: &Port) -> Nack {

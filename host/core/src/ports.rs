@@ -64,11 +64,13 @@ impl std::str::FromStr for Mac {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |what: &str| Err(format!("'{text}' {what}: write one such as \"52:54:00:12:34:56\""));
+        let wrong =
+            |what: &str| Err(format!("'{text}' {what}: write one such as \"52:54:00:12:34:56\""));
         let mut bytes = [0; 6];
         let mut parts = text.split(':');
         for byte in &mut bytes {
-            let two = parts.next().filter(|p| p.len() == 2 && p.bytes().all(|b| b.is_ascii_hexdigit()));
+            let two =
+                parts.next().filter(|p| p.len() == 2 && p.bytes().all(|b| b.is_ascii_hexdigit()));
             let Some(two) = two else { return wrong("is no address of a network interface") };
             *byte = u8::from_str_radix(two, 16).expect("two digits");
         }
@@ -180,7 +182,12 @@ impl Catalog {
 impl Core {
     /// Whether a session may have the port that it asks for: its VM has it, as large as it
     /// was asked for, and no other channel is its way there.
-    pub(super) fn check_port(&self, s: &Session, client: &Client, shape: &Shape) -> Result<(), Nack> {
+    pub(super) fn check_port(
+        &self,
+        s: &Session,
+        client: &Client,
+        shape: &Shape,
+    ) -> Result<(), Nack> {
         if shape.kind != ChannelKind::Packets {
             return Ok(());
         }
@@ -227,7 +234,14 @@ mod tests {
     fn addresses_are_read_and_written() {
         let mac: Mac = "52:54:00:aB:34:56".parse().unwrap();
         assert_eq!(mac.to_string(), "52:54:00:ab:34:56");
-        for bad in ["", "52:54", "52:54:00:ab:34:5", "52:54:00:ab:34:56:78", "52:54:00:ab:34:5g", "+2:54:00:ab:34:56"] {
+        for bad in [
+            "",
+            "52:54",
+            "52:54:00:ab:34:5",
+            "52:54:00:ab:34:56:78",
+            "52:54:00:ab:34:5g",
+            "+2:54:00:ab:34:56",
+        ] {
             assert!(bad.parse::<Mac>().unwrap_err().contains("no address"), "{bad}");
         }
         assert!("01:00:5e:00:00:01".parse::<Mac>().unwrap_err().contains("several"));
@@ -261,7 +275,8 @@ mod tests {
         let entry = port.entry();
         assert_eq!(&entry.name[..5], b"eth1\0");
         assert_eq!(entry, port.entry());
-        let moved = Port { number: 4, tap: "other".into(), switch: Some("br0".into()), ..port.clone() };
+        let moved =
+            Port { number: 4, tap: "other".into(), switch: Some("br0".into()), ..port.clone() };
         assert_eq!(moved.entry(), entry, "nothing that the VM sees");
         assert_ne!(Port { mtu: 9000, ..port }.entry().id, entry.id);
     }

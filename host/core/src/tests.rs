@@ -78,6 +78,7 @@ fn client(id: u32, name: &str) -> Client {
         addresses: Default::default(),
         shared_memory: Default::default(),
         rdma: Default::default(),
+        ports: Default::default(),
     }
 }
 

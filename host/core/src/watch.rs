@@ -72,7 +72,7 @@ pub(super) struct Watch {
 
 /// How long a channel may stand still before its service is told to look at it, ms.
 fn may_stand_still(g: &Grant) -> u64 {
-    if g.subject.shape.kind == ChannelKind::Queues {
+    if g.subject.shape.kind.has_sides() {
         return QUEUES_STILL_MS;
     }
     // One that policy slows down may rest for the time of a call.
@@ -82,7 +82,7 @@ fn may_stand_still(g: &Grant) -> u64 {
 
 /// How long a service has for what it was told because a channel stands still, ms.
 fn answer_ms(g: &Grant) -> u64 {
-    if g.subject.shape.kind == ChannelKind::Queues { LIFE_MS } else { OVERDUE_MS }
+    if g.subject.shape.kind.has_sides() { LIFE_MS } else { OVERDUE_MS }
 }
 
 impl Core {
@@ -144,7 +144,7 @@ impl Core {
             let Ok(g) = self.grants.get(channel) else { continue };
             let Some(service) = g.service().filter(|_| p.waits) else { continue };
             let (most, answer_ms) = (may_stand_still(g), answer_ms(g));
-            let queues = g.subject.shape.kind == ChannelKind::Queues;
+            let queues = g.subject.shape.kind.has_sides();
             let (since, mut told, lives) = match before.get(&channel) {
                 Some(s) if s.calls == p.calls => (s.since, s.told, s.lives),
                 _ => (now, None, false),
@@ -195,7 +195,7 @@ impl Core {
         let Ok(g) = self.grants.get(channel) else { return };
         let app = &g.holder.app;
         let what = match begun {
-            _ if g.subject.shape.kind == ChannelKind::Queues => {
+            _ if g.subject.shape.kind.has_sides() => {
                 format!("it has shown app '{app}', which has queues, no sign of life for {ms} ms")
             }
             true => format!("a call of app '{app}' lasts for {ms} ms, and it did not end it"),

@@ -8,7 +8,9 @@ use crate::say::Say;
 use crate::system::Line;
 use crate::tell::{ServiceMessage, Tell};
 use vfun_core::{Action, Event, Level, ReplyTo, ServiceId, WindowId};
-use vfun_supervise::{BufferCame, Open, Start, ToService};
+use vfun_supervise::{BufferCame, Open, PortCame, Start, ToService};
+use vfun_wire::header::PortEntry;
+use vfun_wire::limits::PORTS_MAX;
 use vfun_wire::message::Stats;
 use vfun_wire::place::ChannelPlace;
 use vfun_wire::range::Range;
@@ -24,6 +26,7 @@ pub trait Act: System {
             let mut actions = vec![];
             let now = self.now();
             let rules = matches!(event, Event::Catalog(_));
+            let tables = rules || matches!(event, Event::WindowUp { .. } | Event::Resume { .. });
             let what = self.handling(&event);
             self.rim_mut().core.handle(now, event, &mut actions);
             if rules {
@@ -36,7 +39,21 @@ pub trait Act: System {
                 self.point("noted, not done");
                 self.act(action);
             }
+            if tables {
+                self.name_ports();
+            }
             self.done(what);
+        }
+    }
+
+    /// Shows each VM the ports that its client's manifest gives it.
+    fn name_ports(&mut self) {
+        let rim = self.rim_mut();
+        let clients = &rim.core.catalog().clients;
+        for a in rim.windows.values_mut() {
+            let Some(vm) = &a.vm else { continue };
+            let table = clients.get(&a.client).map(|c| c.port_table(vm));
+            a.window.name_ports(table.unwrap_or([PortEntry::NONE; PORTS_MAX]));
         }
     }
 
@@ -173,6 +190,7 @@ pub trait Act: System {
             wait,
             vf,
             standby,
+            port,
         } = action
         else {
             return;
@@ -196,7 +214,7 @@ pub trait Act: System {
             bell: attached.map_or(0, |a| a.window.generation()),
             vf,
             standby,
-            port: None,
+            port: port.map(|p| PortCame { name: p.name, mtu: p.mtu }),
         };
         let vectors = (place.vector_out(), place.vector_in());
         self.tell(service, ServiceMessage::Open(open, window, vectors));

@@ -11,11 +11,11 @@ use vfun_wire::control::{
     WORD_POSTED, WORD_SESSION, answer_off, request_off,
 };
 use vfun_wire::header::{
-    HEAP_OFF, HOST_BEAT_OFF, HOST_SLEEPS_OFF, HOST_STATE_OFF, POSTED_OFF, SESSIONS_OFF,
-    WINDOWS_OFF, WindowEntry, WindowHeader, host_state,
+    HEAP_OFF, HOST_BEAT_OFF, HOST_SLEEPS_OFF, HOST_STATE_OFF, PORTS_OFF, POSTED_OFF, PortEntry,
+    SESSIONS_OFF, WINDOWS_OFF, WindowEntry, WindowHeader, host_state,
 };
 use vfun_wire::kind::{Calls, ChannelKind};
-use vfun_wire::limits::{CONTROL_CELLS, SESSIONS, WINDOWS_MAX};
+use vfun_wire::limits::{CONTROL_CELLS, PORTS_MAX, SESSIONS, WINDOWS_MAX};
 use vfun_wire::place::ChannelPlace;
 use vfun_wire::queues::host_head;
 use vfun_wire::status::BreakReason;
@@ -61,6 +61,8 @@ pub struct HostWindow {
     header: Option<WindowHeader>,
     /// The further windows that it names, each at its number less one.
     table: [WindowEntry; WINDOWS_MAX],
+    /// The ports that its VM is shown.
+    ports: [PortEntry; PORTS_MAX],
     bells: Option<Bells>,
     /// Last sequence number taken from each control cell. Private.
     taken: [u32; CONTROL_CELLS],
@@ -95,6 +97,7 @@ impl HostWindow {
             generation,
             header: None,
             table: [WindowEntry::NONE; WINDOWS_MAX],
+            ports: [PortEntry::NONE; PORTS_MAX],
             bells,
             taken: [0; CONTROL_CELLS],
             first: 0,
@@ -128,6 +131,7 @@ impl HostWindow {
         let Some(header) = &self.header else { return };
         self.pages.span().write(8, &header.as_bytes()[8..]).expect("inside");
         (0..WINDOWS_MAX).for_each(|place| self.write_entry(place));
+        self.write_ports();
         self.pages.span().store(word(HOST_STATE_OFF), u64::from(state), Ordering::Relaxed);
         // With a doorbell the app always rings for control: the manager
         // sleeps whenever it is not at work, and control may be slow.
@@ -146,20 +150,41 @@ impl HostWindow {
         }
     }
 
-    /// R-WIN-13: who reads it finds it whole, or its first word changed.
     fn write_entry(&self, place: usize) {
         let at = WINDOWS_OFF + place * size_of::<WindowEntry>();
-        let bytes = self.table[place].as_bytes();
+        self.write_named(at, self.table[place].as_bytes());
+    }
+
+    /// R-WIN-13: who reads an entry of a table finds it whole, or its first word changed. Whether
+    /// it was another one.
+    fn write_named(&self, at: usize, bytes: &[u8]) -> bool {
         let first = u64::from_le_bytes(bytes[..8].try_into().expect("eight"));
         let span = self.pages.span();
-        let mut found = [0; size_of::<WindowEntry>()];
+        let mut found = vec![0; bytes.len()];
         span.read(at, &mut found).expect("inside");
         if found == bytes {
-            return; // who reads it meanwhile is not to miss it
+            return false; // who reads it meanwhile is not to miss it
         }
         span.store(word(at), 0, Ordering::Release);
         span.write(at + 8, &bytes[8..]).expect("inside");
         span.store(word(at), first, Ordering::Release);
+        true
+    }
+
+    /// Shows its VM these ports, and rings it if they are others than before.
+    pub fn name_ports(&mut self, table: [PortEntry; PORTS_MAX]) {
+        self.ports = table;
+        if self.write_ports()
+            && let Some(bells) = &self.bells
+        {
+            bells.ring_app(0);
+        }
+    }
+
+    /// Whether any of them was another one.
+    fn write_ports(&self) -> bool {
+        let entries = (PORTS_OFF..).step_by(size_of::<PortEntry>()).zip(&self.ports);
+        entries.fold(false, |any, (at, entry)| self.write_named(at, entry.as_bytes()) || any)
     }
 
     /// Whether the header is as it was written.
@@ -201,6 +226,7 @@ impl HostWindow {
             generation,
             header: None,
             table: [WindowEntry::NONE; WINDOWS_MAX],
+            ports: [PortEntry::NONE; PORTS_MAX],
             bells,
             taken,
             first: 0,
@@ -426,16 +452,16 @@ impl HostWindow {
     /// The sign of life of a channel of queues, by its service's word; `None` for other kinds.
     pub fn life(&self, place: &ChannelPlace) -> Option<u64> {
         let head = self.pages.range(place.head());
-        let queues = place.kind() == ChannelKind::Queues;
-        queues.then(|| head.load(host_head::LIFE, Ordering::Relaxed))
+        let sides = place.kind().has_sides();
+        sides.then(|| head.load(host_head::LIFE, Ordering::Relaxed))
     }
 
     /// What the function says of a channel of queues; `None` for other kinds.
     pub fn facts(&self, place: &ChannelPlace) -> Option<[u64; host_head::FACTS_WORDS]> {
         let head = self.pages.range(place.head());
-        let queues = place.kind() == ChannelKind::Queues;
+        let sides = place.kind().has_sides();
         let word = |at| head.load(host_head::FACTS + at, Ordering::Relaxed);
-        queues.then(|| core::array::from_fn(word))
+        sides.then(|| core::array::from_fn(word))
     }
 
     /// Whether a call of a channel was begun and not answered, by its service's word.
@@ -479,7 +505,7 @@ impl HostWindow {
         match place.kind() {
             ChannelKind::Calls | ChannelKind::Floor => {}
             // What was done in queues counts as calls.
-            ChannelKind::Queues => {
+            ChannelKind::Queues | ChannelKind::Packets => {
                 return Counters {
                     calls: at(host_head::DONE),
                     errors: at(host_head::FAILED),

@@ -21,13 +21,20 @@ const SIOCBRADDIF: c_ulong = 0x89a2;
 /// Whether Linux takes this as the name of an interface.
 pub fn is_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_graphic() && b != b'/' && b != b':' && b != b'%';
-    !name.is_empty() && name.len() < NAME_BYTES && name.bytes().all(plain) && name != "." && name != ".."
+    !name.is_empty()
+        && name.len() < NAME_BYTES
+        && name.bytes().all(plain)
+        && name != "."
+        && name != ".."
 }
 
 /// A request about the interface of this name.
 fn request(name: &str) -> io::Result<ifreq> {
     if !is_name(name) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("'{name}' is no interface's name")));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("'{name}' is no interface's name"),
+        ));
     }
     // SAFETY: `ifreq` is a C struct of integers and arrays; zeros are a value of it.
     let mut r: ifreq = unsafe { std::mem::zeroed() };
@@ -77,7 +84,8 @@ pub fn open(name: &str) -> io::Result<OwnedFd> {
 /// Says whether an open tap device stays when it is closed.
 pub fn keep(tap: &OwnedFd, stays: bool) -> io::Result<()> {
     // SAFETY: this request takes a number and no pointer.
-    let done = unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETPERSIST as _, c_int::from(stays)) };
+    let done =
+        unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETPERSIST as _, c_int::from(stays)) };
     match done {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),

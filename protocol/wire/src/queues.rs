@@ -5,7 +5,7 @@
 //! out queues as they agree in calls. All of both sides is zero when the channel opens.
 
 use crate::PAGE;
-use crate::kind::{ChannelKind, RequiredRange, RequiredRanges, Shape};
+use crate::kind::{RequiredRange, RequiredRanges, Shape};
 use crate::limits::{QUEUES_PAGES_MAX, QUEUES_PAGES_MIN};
 use crate::place::ChannelPlace;
 use crate::range::{Access, PlaceError};
@@ -133,7 +133,7 @@ impl Queues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kind::row;
+    use crate::kind::{ChannelKind, row};
     use crate::range::{Heap, Range};
 
     #[test]

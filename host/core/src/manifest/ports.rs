@@ -92,12 +92,16 @@ fn of_vm(
     for (name, t) in numbered.into_iter().chain(free) {
         let taken = |n: u16| found.iter().find(|p| p.number == n);
         let number = match &t.number {
-            None => (0..PORTS_MAX as u16).find(|n| taken(*n).is_none()).expect("not more than there are"),
+            None => (0..PORTS_MAX as u16)
+                .find(|n| taken(*n).is_none())
+                .expect("not more than there are"),
             Some(n) if usize::from(*n.get_ref()) >= PORTS_MAX => {
                 return Err(src.error(n, format!("ports: number is from 0 to {}", PORTS_MAX - 1)));
             }
             Some(n) => match taken(*n.get_ref()) {
-                Some(p) => return Err(src.error(n, format!("ports: port {} has this number", p.name))),
+                Some(p) => {
+                    return Err(src.error(n, format!("ports: port {} has this number", p.name)));
+                }
                 None => *n.get_ref(),
             },
         };
@@ -139,7 +143,8 @@ fn one(
         None => RING_DEFAULT.max(least),
         Some(text) => {
             let bytes = vfun_policy::size(text.get_ref()).map_err(|e| src.error(text, e))?;
-            let fits = bytes.is_power_of_two() && (u64::from(least)..=PACKETS_RING_MAX.into()).contains(&bytes);
+            let fits = bytes.is_power_of_two()
+                && (u64::from(least)..=PACKETS_RING_MAX.into()).contains(&bytes);
             match fits {
                 true => bytes as u32,
                 false => return Err(src.error(text, format!("ports: ring is a power of two from {least} (for an mtu of {mtu}) to {PACKETS_RING_MAX} bytes"))),
@@ -148,7 +153,10 @@ fn one(
     };
     let mac = match &t.mac {
         None => Port::own_mac(client, vm, &port),
-        Some(text) => text.get_ref().parse::<Mac>().map_err(|e| src.error(text, format!("ports: mac: {e}")))?,
+        Some(text) => text
+            .get_ref()
+            .parse::<Mac>()
+            .map_err(|e| src.error(text, format!("ports: mac: {e}")))?,
     };
     let tap = match &t.tap {
         None => Port::own_tap(client, vm, &port),

@@ -206,6 +206,9 @@ impl Daemon {
                 self.add_vm(&client, &vm, window, transport)
             }
             Ask::RemoveVm { client, vm } => self.remove_vm(&client, &vm),
+            Ask::Ports => Reply::Ports { ports: self.port_rows() },
+            Ask::AddPort { client, vm, name, port } => self.add_port(&client, &vm, &name, &port),
+            Ask::RemovePort { client, vm, name } => self.remove_port(&client, &vm, &name),
             // Answered when the disk is done, before it comes here.
             Ask::RemoveClient { name } => error(format!("client '{name}' was not removed")),
             Ask::Revoke { grant } => self.revoke(&grant),
@@ -427,6 +430,11 @@ impl Daemon {
     fn remove_function(&mut self, name: &str) -> Reply {
         if name == vfun_submit::FUNCTION {
             return error("'submit' is built in: policy says who may use it (submit = false)");
+        }
+        if name == crate::core::ports::FUNCTION {
+            return error(
+                "'ports' is built in: clients without ports are not offered it (`vfun port remove`)",
+            );
         }
         if vfun_submit::is_own(name) {
             return error(format!(

@@ -92,6 +92,9 @@ impl Daemon {
                 Err(e) => wrong.push(e.to_string()),
             }
         }
+        if let Err(e) = self.offer_ports(&mut catalog) {
+            wrong.push(e);
+        }
         (catalog, wrong)
     }
 }

@@ -1,9 +1,9 @@
 //! Clients and their VMs come and go, and are shown.
 
 use super::answers::Noted;
-use super::rdma;
 use super::shared_memory::shared_memory;
 use super::{Daemon, wiring};
+use super::{ports, rdma};
 use crate::admin::{ClientRow, Reply, VmRow};
 use crate::core::Event;
 use crate::core::catalog::{Client, ClientKind, OverTcp, VmOf};
@@ -20,6 +20,12 @@ fn file_name(client: &str) -> String {
 
 fn no_client(name: &str) -> String {
     format!("there is no client '{name}': `vfun client list` shows them")
+}
+
+/// A table inside of another one, made if it is not there.
+fn sub_table<'a>(table: &'a mut toml::Table, key: &str) -> Result<&'a mut toml::Table, String> {
+    let value = table.entry(key).or_insert_with(|| toml::Table::new().into());
+    value.as_table_mut().ok_or_else(|| format!("`{key}` of the manifest is no table"))
 }
 
 /// Refuses a declaration that would wire what is there in another way: whoever has a
@@ -69,6 +75,7 @@ impl Daemon {
             rdma: rdma::view(&c.rdma),
             addresses: c.addresses.clone(),
             shared_memory: shared_memory(c),
+            ports: ports::lines(c),
         };
         match row.vms.first() {
             Some(vm) => row.of_vm(vm),
@@ -134,6 +141,7 @@ impl Daemon {
         let row = self.client_row(&client);
         let mut catalog = self.rim.core.catalog().clone();
         catalog.clients.insert(client.id, client);
+        self.offer_ports(&mut catalog)?;
         self.hand_over_tokens(&mut catalog);
         self.rim.events.push_back(Event::Catalog(catalog));
         Ok(row)
@@ -238,20 +246,56 @@ impl Daemon {
                 "client '{client}' is of kind \"host\": its programs run on this host, it has no VMs"
             ));
         }
-        let file = self.tree.clients().join(file_name(client));
-        let text = std::fs::read_to_string(&file);
-        let text = text.map_err(|e| format!("{}: {e}", file.display()))?;
-        let mut table: toml::Table =
-            text.parse().map_err(|e| format!("{}: {e}", file.display()))?;
-        let own = ["nics", "address"].map(|key| Some((key.to_owned(), table.remove(key)?)));
-        let vms = table.entry("vm").or_insert_with(|| toml::Table::new().into());
-        let vms = vms.as_table_mut().ok_or_else(|| format!("{}: `vm`", file.display()))?;
-        if vms.is_empty() {
-            // The VM of a manifest that names none.
-            let own: toml::Table = own.into_iter().flatten().collect();
-            vms.insert(client.to_owned(), own.into());
+        self.change_manifest(client, |table| {
+            let own = ["nics", "address", "shared_memory", "ports"];
+            let own = own.map(|key| Some((key.to_owned(), table.remove(key)?)));
+            let vms = sub_table(table, "vm")?;
+            if vms.is_empty() {
+                // The VM of a manifest that names none.
+                let own: toml::Table = own.into_iter().flatten().collect();
+                vms.insert(client.to_owned(), own.into());
+            }
+            change(vms)
+        })
+    }
+
+    /// Changes the ports of a VM, and declares its client anew.
+    pub(super) fn change_ports(
+        &mut self,
+        client: &str,
+        vm: &str,
+        change: impl FnOnce(&mut toml::Table) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let known = self.rim.core.catalog().client(client).ok_or_else(|| no_client(client))?;
+        if known.vm(vm).is_none() {
+            return Err(format!("client '{client}' has no VM '{vm}'"));
         }
-        change(vms)?;
+        let changed = self.change_manifest(client, |table| {
+            let of = match table.contains_key("vm") {
+                true => sub_table(sub_table(table, "vm")?, vm)?,
+                false => table,
+            };
+            let ports = sub_table(of, "ports")?;
+            change(ports)?;
+            if ports.is_empty() {
+                of.remove("ports");
+            }
+            Ok(())
+        });
+        changed.map(drop)
+    }
+
+    /// Changes the manifest that is kept of a client, and declares it anew.
+    fn change_manifest(
+        &mut self,
+        client: &str,
+        change: impl FnOnce(&mut toml::Table) -> Result<(), String>,
+    ) -> Result<ClientRow, String> {
+        let file = self.tree.clients().join(file_name(client));
+        let of_file = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
+        let text = std::fs::read_to_string(&file).map_err(|e| of_file(&e))?;
+        let mut table: toml::Table = text.parse().map_err(|e| of_file(&e))?;
+        change(&mut table)?;
         self.declare(&table.to_string(), &file)
     }
 
@@ -279,6 +323,9 @@ impl Daemon {
         // Another client of the same name is not this one.
         let tokens = self.tokens.forget(name);
         self.hand_over_tokens(&mut catalog);
+        if let Err(e) = self.offer_ports(&mut catalog) {
+            tracing::warn!("the function ports: {e}");
+        }
         let _ = std::fs::remove_file(self.tree.clients().join(file_name(name)));
         client.vms_of().for_each(|vm| self.end_vm(vm));
         self.rim.events.push_back(Event::Catalog(catalog));

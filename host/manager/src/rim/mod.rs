@@ -49,6 +49,7 @@ mod lost;
 mod modules;
 mod nics;
 mod policy;
+mod ports;
 mod progress;
 mod rdma;
 mod records;
@@ -196,6 +197,8 @@ pub struct Daemon {
     admins: BTreeMap<u32, answers::AdminConnection>,
     pending: BTreeMap<u32, attach::Pending>,
     helpers: Vec<helpers::Helper>,
+    /// The tap devices of VMs' ports.
+    taps: ports::Taps,
     /// Where it lends network VFs.
     nics: Option<nics::NicsRelay>,
     /// Calls that each channel had answered at the last look.
@@ -254,6 +257,7 @@ impl Daemon {
     /// Serves until told to stop; true if it is to start anew in place.
     pub fn run(&mut self) -> io::Result<bool> {
         tracing::info!(root = %self.config.root.display(), generation = self.rim.generation, "ready");
+        self.follow_ports();
         while !self.ending {
             self.turn()?;
         }

@@ -66,6 +66,12 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
         Ask::RemoveVm { client, vm } => {
             (format!("client remove {client} --vm {vm}"), client.clone())
         }
+        Ask::AddPort { client, vm, name, .. } => {
+            (format!("port add {client}/{vm} {name}"), client.clone())
+        }
+        Ask::RemovePort { client, vm, name } => {
+            (format!("port remove {client}/{vm} {name}"), client.clone())
+        }
         Ask::AddWindow { manifest, file } => {
             (format!("window add {}", name(manifest, file)), none())
         }
@@ -96,6 +102,7 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
         | Ask::Functions
         | Ask::Clients
         | Ask::Windows
+        | Ask::Ports
         | Ask::Grants
         | Ask::Leases
         | Ask::Services

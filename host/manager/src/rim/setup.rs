@@ -356,6 +356,7 @@ impl Daemon {
             admins: BTreeMap::new(),
             pending: BTreeMap::new(),
             helpers: vec![],
+            taps: Default::default(),
             nics: config.nics.then(super::nics::NicsRelay::new),
             answered: BTreeMap::new(),
             last_progress: Instant::now(),

@@ -18,7 +18,7 @@ use vfun_keeper::{Change, TooLong};
 use vfun_rim::further::FurtherWindows;
 use vfun_rim::keep::WindowNote;
 use vfun_rim::{Attached, KeptThing, Line, Rim, SocketFound, System, Unsent, With};
-use vfun_supervise::{Error, FromService, ModuleRequest, Start, ToService};
+use vfun_supervise::{Error, FromService, ModuleRequest, Open, Start, ToService};
 use vfun_window::fdpass::no_room;
 use vfun_wire::{Handle, Nack};
 
@@ -51,8 +51,11 @@ impl System for Daemon {
     fn handling(&mut self, event: &Event) -> What {
         let what = What::of(event);
         what.at(Step::Handling);
-        if let (Event::Catalog(_), Some(nics)) = (event, &mut self.nics) {
-            nics.catalog_changed();
+        if let Event::Catalog(_) = event {
+            self.taps.catalog_changed();
+            if let Some(nics) = &mut self.nics {
+                nics.catalog_changed();
+            }
         }
         what
     }
@@ -62,6 +65,7 @@ impl System for Daemon {
     }
     fn done(&mut self, what: What) {
         what.at(Step::Done);
+        self.follow_ports();
     }
 
     fn answers(&mut self, _: &ReplyTo, _: &Result<Vec<u8>, Nack>) {}
@@ -306,6 +310,11 @@ impl Daemon {
         if let Some((_, taker)) = &baton {
             fds.push(taker.as_fd());
         }
+        let tap = match message {
+            ToService::Open(Open { channel, port: Some(_), .. }) => Some(self.tap_of(*channel)?),
+            _ => None,
+        };
+        fds.extend(tap.as_ref().map(|tap| tap.as_fd()));
         vfun_supervise::send(process.socket(), message, &fds)?;
         Ok(baton.map(|(giver, _)| giver))
     }
