@@ -111,6 +111,9 @@ pub enum Command {
     /// Which VM holds which VF of a network card, and why: list, explain, add, set.
     #[command(subcommand, alias = "nic")]
     Nics(cmd::nics::Sub),
+    /// Ports of VMs, packets between a VM and a switch: add, remove, list, stats, explain.
+    #[command(subcommand, alias = "ports")]
+    Port(cmd::port::Sub),
     /// NICs for RDMA, and programs that use them: list, explain.
     #[command(subcommand)]
     Rdma(cmd::rdma::Sub),

@@ -47,6 +47,7 @@ fn names(command: &str, argument: &str) -> Option<Names> {
         ("drain" | "stop", "function") | ("client add", "functions") => Names::Functions,
         ("client remove", "name") => Names::Clients,
         ("client show", "name") | ("nics add", "vm") => Names::Vms,
+        (command, "vm") if command.starts_with("port ") => Names::Vms,
         ("window remove" | "window show", "name") | ("attach" | "detach", "window") => {
             Names::Windows
         }

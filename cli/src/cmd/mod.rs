@@ -17,6 +17,7 @@ pub mod man;
 pub mod new;
 pub mod nics;
 pub mod policy;
+pub mod port;
 pub mod ps;
 pub mod rdma;
 pub mod revoke;

@@ -21,8 +21,9 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// What this library offers by itself: the rest is the kernel module's word.
-const OFFERED_HERE: Features =
-    Features(Features::OFFERED.0 & !(Features::MODULE.0 | Features::WINDOWS.0 | Features::PAGES.0));
+const OFFERED_HERE: Features = Features(Features::OFFERED.0 & !OF_MODULE);
+const OF_MODULE: u64 =
+    Features::MODULE.0 | Features::WINDOWS.0 | Features::PAGES.0 | Features::PACKETS.0;
 
 /// The variable that names the endpoint where the program leaves it open.
 const ENDPOINT_VARIABLE: &str = "VFUN_ENDPOINT";

@@ -63,6 +63,8 @@ impl GrantInfo {
                 CallsShape::new(self.depth, self.cell_bytes).shape()
             }
             ChannelKind::Queues => QueuesShape::new(self.program_pages, self.host_pages).shape(),
+            // None is asked for here.
+            ChannelKind::Packets => Shape::default(),
         }
     }
 
@@ -75,6 +77,7 @@ impl GrantInfo {
             ChannelKind::Queues => {
                 format!("{} with {} and {} pages", self.kind, self.program_pages, self.host_pages)
             }
+            ChannelKind::Packets => self.kind.to_string(),
         }
     }
 }

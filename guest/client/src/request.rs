@@ -107,6 +107,9 @@ impl FunctionRequest {
             ChannelKind::Calls | ChannelKind::Floor => {
                 Ok(CallsShape::new(self.depth, self.cell_bytes.unwrap_or(u32::MAX)).shape())
             }
+            ChannelKind::Packets => Err(Error::BadOption(
+                "ports of packets are network interfaces, which the VM's kernel module makes: a program has none by itself".into(),
+            )),
             ChannelKind::Queues => {
                 let (program, host) = self.sides;
                 let most = QUEUES_PAGES_MIN..=QUEUES_PAGES_MAX;

@@ -124,7 +124,8 @@ fn features_that_were_not_offered_are_not_in_force() {
         }
     });
     // These are of a guest's kernel module.
-    let without = Features::MODULE.0 | Features::WINDOWS.0 | Features::PAGES.0;
+    let without =
+        Features::MODULE.0 | Features::WINDOWS.0 | Features::PAGES.0 | Features::PACKETS.0;
     assert_eq!(fake.connect().info().features, Features(Features::OFFERED.0 & !without));
 }
 

@@ -20,11 +20,11 @@ impl Function {
 }
 
 impl Core {
-    /// What a session may have in a window: the right over a VM's network, and tables of its pages, are for
-    /// programs in a VM alone.
+    /// What a session may have in a window: the right over a VM's network, its ports, and tables of its pages,
+    /// are for programs in a VM alone.
     pub(super) fn features_of(w: &Window) -> Features {
         let doorbell = if w.doorbell { 0 } else { Features::DOORBELL.0 };
-        let of_vms = Features::NET_ADMIN.with(Features::PAGES);
+        let of_vms = Features::NET_ADMIN.with(Features::PAGES).with(Features::PACKETS);
         let outside = if w.vm.is_some() { 0 } else { of_vms.0 };
         Features(Features::OFFERED.0 & !(doorbell | outside))
     }

@@ -97,6 +97,7 @@ impl Args {
             vms: self.vm.iter().map(|vm| WantedVm::named(vm)).collect(),
             addresses: BTreeMap::new(),
             shared_memory: BTreeMap::new(),
+            ports: BTreeMap::new(),
             rdma: RdmaView::default(),
         })
     }
@@ -143,7 +144,7 @@ pub fn run(admin: &Admin, args: &Args) -> Result<ClientRow> {
                 (Some(row), None) => {
                     wanted.vms = WantedVm::all_of(&row);
                     (wanted.addresses, wanted.rdma) = (row.addresses, row.rdma);
-                    wanted.shared_memory = row.shared_memory;
+                    (wanted.shared_memory, wanted.ports) = (row.shared_memory, row.ports);
                 }
                 (None, _) => {}
             }

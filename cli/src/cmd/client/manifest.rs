@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use vfun_admin::ClientRow;
+use vfun_admin::ports::PortsOfClient;
 use vfun_admin::rdma::RdmaView;
 use vfun_wire::limits::CREDENTIAL_BYTES;
 use vfun_wire::{header, names};
@@ -27,9 +28,10 @@ pub struct Wanted {
     pub spin: bool,
     /// Its VMs; the one of a manifest that names none, if it is empty.
     pub vms: Vec<WantedVm>,
-    /// Addresses and memory of VMs, and what `[rdma]` says, which no option changes.
+    /// Addresses, memory and ports of VMs, and what `[rdma]` says, which no option changes.
     pub addresses: BTreeMap<String, IpAddr>,
     pub shared_memory: BTreeMap<String, String>,
+    pub ports: PortsOfClient,
     pub rdma: RdmaView,
 }
 
@@ -104,6 +106,10 @@ fn wiring(t: &mut toml::Table, window: Option<&str>, transport: Option<&str>) ->
 impl Wanted {
     /// What no option changes of a VM, as keys of a table.
     fn add_facts(&self, t: &mut toml::Table, vm: &str) {
+        if let Some(ports) = self.ports.get(vm) {
+            let table = toml::Table::try_from(ports).expect("plain data");
+            t.insert("ports".into(), table.into());
+        }
         if let Some(address) = self.addresses.get(vm) {
             t.insert("address".into(), address.to_string().into());
         }
@@ -129,6 +135,7 @@ impl Wanted {
             vms: vec![],
             addresses: BTreeMap::new(),
             shared_memory: BTreeMap::new(),
+            ports: BTreeMap::new(),
             rdma: RdmaView::default(),
         }
     }

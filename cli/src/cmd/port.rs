@@ -1,0 +1,335 @@
+//! `vfun port`: ports of VMs, packets between a VM and a switch of this host.
+
+use crate::admin::Admin;
+use crate::cmd::client;
+use crate::fail::{Exit, Failure, Result};
+use crate::out::{self, Facts, Output, Table};
+use serde::Serialize;
+use vfun_admin::ports::{PortLines, PortRow};
+use vfun_admin::{Ask, OfVm};
+
+/// What to do with ports of VMs.
+#[derive(clap::Subcommand, Debug)]
+pub enum Sub {
+    Add(Args),
+    /// Take a port away from a VM: its interface there goes, too.
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// The VM: CLIENT, or CLIENT/VM.
+        vm: String,
+        /// The port's name.
+        port: String,
+    },
+    /// List ports: where each is, and whether its VM has it.
+    #[command(visible_alias = "ls")]
+    List {
+        /// Only of this client, or of one VM of it.
+        #[arg(long, value_name = "CLIENT[/VM]")]
+        client: Option<OfVm>,
+    },
+    /// Count frames of ports. Numbers are at most some seconds old.
+    ///
+    /// FULL counts frames for the VM that found no room: the VM did not take them in time. REFUSED counts
+    /// frames of the VM that the host's interface did not take. BAD counts how often what the VM wrote made no sense.
+    /// All of them begin anew when the VM starts.
+    Stats {
+        /// Only of this client, or of one VM of it.
+        #[arg(long, value_name = "CLIENT[/VM]")]
+        client: Option<OfVm>,
+    },
+    /// Say where frames of a port go, and what is in the way.
+    Explain {
+        /// The VM: CLIENT, or CLIENT/VM.
+        vm: String,
+        /// The port's name.
+        port: String,
+    },
+}
+
+/// Give a VM a port, or change one. The VM's kernel module shows it as a network interface.
+///
+/// On this host the port is a tap device, which the manager makes, and puts into a bridge of Linux or of Open
+/// vSwitch if one is named. The port stands in the client's manifest from then on. A port that is changed ends
+/// and begins anew in its VM.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The VM: CLIENT, or CLIENT/VM.
+    vm: String,
+    /// The port's name, which the interface in the VM gets if no other one has it.
+    port: String,
+    /// The bridge, of Linux or of Open vSwitch, that the port is put into. None: into no bridge.
+    #[arg(long, value_name = "BRIDGE")]
+    switch: Option<String>,
+    /// The tap device on this host [default: made of the names of VM and port].
+    #[arg(long, value_name = "NAME")]
+    tap: Option<String>,
+    /// The address of the interface in the VM [default: made of the names; the same each time].
+    #[arg(long, value_name = "ADDRESS")]
+    mac: Option<String>,
+    /// Bytes of the longest packet behind an Ethernet header, 68 to 65535 [default: 1500].
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u16>,
+    /// Size of each of the two rings in the VM's window, a power of two [default: 2MiB].
+    #[arg(long, value_name = "SIZE")]
+    ring: Option<String>,
+    /// Its place among the VM's ports, 0 to 15 [default: the first free one].
+    #[arg(long, value_name = "N")]
+    number: Option<u16>,
+}
+
+pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
+    match sub {
+        Sub::Add(args) => add(admin, output, args),
+        Sub::Remove { vm, port } => {
+            let (client, vm) = vm_of(admin, vm)?;
+            output.done(admin.tell(&Ask::RemovePort { client, vm, name: port.clone() })?)
+        }
+        Sub::List { client } => {
+            let ports = ports(admin, client.as_ref())?;
+            output.show(&ports, || render(&ports))
+        }
+        Sub::Stats { client } => {
+            let ports = ports(admin, client.as_ref())?;
+            output.show(&ports, || render_counts(&ports))
+        }
+        Sub::Explain { vm, port } => {
+            let (client, vm) = vm_of(admin, vm)?;
+            let said = explained(found(admin, &client, &vm, port)?);
+            output.show(&said, || text(&said))
+        }
+    }
+}
+
+/// The client and the VM that a person means.
+fn vm_of(admin: &Admin, name: &str) -> Result<(String, String)> {
+    let row = client::meant(admin, name)?;
+    match row.vm {
+        Some(vm) => Ok((row.name, vm)),
+        None => Err(Failure::new(
+            Exit::Refused,
+            format!("client '{}' is of kind {}: only VMs have ports", row.name, row.kind),
+        )),
+    }
+}
+
+fn add(admin: &Admin, output: Output, args: &Args) -> Result<()> {
+    let (client, vm) = vm_of(admin, &args.vm)?;
+    let port = PortLines {
+        number: args.number,
+        mac: args.mac.clone(),
+        mtu: args.mtu,
+        ring: args.ring.clone(),
+        tap: args.tap.clone(),
+        switch: args.switch.clone(),
+    };
+    output.done(admin.tell(&Ask::AddPort { client, vm, name: args.port.clone(), port })?)
+}
+
+fn ports(admin: &Admin, of: Option<&OfVm>) -> Result<Vec<PortRow>> {
+    if let Some(of) = of {
+        client::declared(admin, of)?;
+    }
+    let mut ports = admin.ports()?;
+    ports.retain(|p| of.is_none_or(|of| of.has(&p.client, Some(&p.vm))));
+    Ok(ports)
+}
+
+fn found(admin: &Admin, client: &str, vm: &str, port: &str) -> Result<PortRow> {
+    let mut ports = admin.ports()?;
+    ports.retain(|p| (p.client.as_str(), p.vm.as_str()) == (client, vm));
+    let names: Vec<String> = ports.iter().map(|p| p.port.clone()).collect();
+    ports.into_iter().find(|p| p.port == port).ok_or_else(|| {
+        let advice = match names.as_slice() {
+            [] => format!("it has none: `vfun port add {client}/{vm} {port}` adds it"),
+            all => format!("it has {}", all.join(", ")),
+        };
+        Failure::new(Exit::Refused, format!("VM {} has no port '{port}'", shown(client, vm)))
+            .advise(advice)
+    })
+}
+
+/// A VM, as a person writes it.
+fn shown(client: &str, vm: &str) -> String {
+    vfun_admin::vm::owner(client, Some(vm))
+}
+
+/// How a port is, in a word or two.
+fn state(p: &PortRow) -> String {
+    match (&p.trouble, p.state.as_deref(), p.window) {
+        (Some(_), ..) => "trouble".into(),
+        (None, Some("active"), _) => "in use".into(),
+        (None, Some(other), _) => other.into(),
+        (None, None, true) => "not in use".into(),
+        (None, None, false) => "no VM".into(),
+    }
+}
+
+fn render(ports: &[PortRow]) -> String {
+    if ports.is_empty() {
+        return "no VM has ports: `vfun port add VM NAME --switch BRIDGE` gives it one\n".into();
+    }
+    let mut table =
+        Table::new(&["VM", "PORT", ">NUMBER", "ADDRESS", ">MTU", "TAP", "SWITCH", "STATE"]);
+    for p in ports {
+        table.row([
+            shown(&p.client, &p.vm),
+            p.port.clone(),
+            p.number.to_string(),
+            p.mac.clone(),
+            p.mtu.to_string(),
+            p.tap.clone(),
+            p.switch.clone().unwrap_or_default(),
+            state(p),
+        ]);
+    }
+    let mut text = table.render();
+    for p in ports {
+        if let Some(trouble) = &p.trouble {
+            text += &format!("\n! {} {}: {trouble}\n", shown(&p.client, &p.vm), p.port);
+        }
+    }
+    text
+}
+
+fn render_counts(ports: &[PortRow]) -> String {
+    let counted = |p: &&PortRow| p.counts.is_some();
+    if !ports.iter().any(|p| counted(&p)) {
+        return "no VM uses a port\n".into();
+    }
+    let mut table = Table::new(&[
+        "VM", "PORT", ">FROM VM", ">BYTES", ">TO VM", ">BYTES", ">FULL", ">REFUSED", ">BAD",
+    ]);
+    for p in ports {
+        let Some(c) = &p.counts else { continue };
+        table.row([
+            shown(&p.client, &p.vm),
+            p.port.clone(),
+            out::count(c.from_vm),
+            out::bytes(c.from_vm_bytes),
+            out::count(c.to_vm),
+            out::bytes(c.to_vm_bytes),
+            out::count(c.full),
+            out::count(c.refused),
+            out::count(c.bad),
+        ]);
+    }
+    table.render()
+}
+
+/// What there is to say of a port.
+#[derive(Serialize)]
+struct Explained {
+    #[serde(flatten)]
+    port: PortRow,
+    /// What is in the way, and what to do.
+    hindrances: Vec<String>,
+}
+
+fn explained(port: PortRow) -> Explained {
+    let mut hindrances: Vec<String> = port.trouble.iter().cloned().collect();
+    let vm = shown(&port.client, &port.vm);
+    if port.switch.is_none() {
+        hindrances.push(format!(
+            "no bridge is named: frames come out of the interface {} of this host, and go nowhere else. `vfun port add {vm} {} --switch BRIDGE` names one",
+            port.tap, port.port
+        ));
+    }
+    match (port.window, port.state.as_deref()) {
+        (false, _) => hindrances.push(format!("VM {vm} is not connected: `vfun client show {vm}`")),
+        (true, None) => hindrances.push(format!(
+            "VM {vm} does not use the port: its kernel module is not loaded or is older than ports, or its interface is down (in the VM: `ip link set {} up`; `dmesg` says more)",
+            port.port
+        )),
+        (true, Some("active")) => {}
+        (true, Some(other)) => {
+            hindrances.push(format!("the VM's way to the port is {other}: `vfun history` says why"));
+        }
+    }
+    Explained { port, hindrances }
+}
+
+fn text(said: &Explained) -> String {
+    let p = &said.port;
+    let way = [
+        format!("interface {} in VM {}", p.port, shown(&p.client, &p.vm)),
+        "the VM's window".into(),
+        format!("a service of client {}", p.client),
+        format!("tap device {}", p.tap),
+        p.switch.as_ref().map_or("no bridge".into(), |s| format!("bridge {s}")),
+    ];
+    let mut facts = Facts::new()
+        .fact("port", format!("{} of VM {}, number {}", p.port, shown(&p.client, &p.vm), p.number))
+        .fact("address", &p.mac)
+        .fact("MTU", p.mtu.to_string())
+        .fact("rings", format!("2 of {}", out::bytes(p.ring_bytes)))
+        .fact("state", state(p))
+        .fact("frames go", way.join(" - "));
+    if let Some(c) = &p.counts {
+        let (from, to) = (out::count(c.from_vm), out::count(c.to_vm));
+        facts = facts.fact("frames", format!("{from} from the VM, {to} to it"));
+    }
+    let mut text = facts.render();
+    for hindrance in &said.hindrances {
+        text += &format!("\n! {hindrance}\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfun_admin::ports::PortCounts;
+
+    fn row() -> PortRow {
+        PortRow {
+            client: "web".into(),
+            vm: "a".into(),
+            port: "eth1".into(),
+            number: 0,
+            mac: "02:00:00:00:00:01".into(),
+            mtu: 1500,
+            ring_bytes: 2 << 20,
+            tap: "web.eth1".into(),
+            switch: Some("br0".into()),
+            trouble: None,
+            window: true,
+            grant: Some("7".into()),
+            state: Some("active".into()),
+            counts: Some(PortCounts { from_vm: 12, full: 3, ..PortCounts::default() }),
+        }
+    }
+
+    #[test]
+    fn a_port_in_use_has_no_hindrance() {
+        let said = explained(row());
+        assert!(said.hindrances.is_empty());
+        let text = text(&said);
+        assert!(text.contains("tap device web.eth1 - bridge br0"), "{text}");
+        assert!(text.contains("12 from the VM"), "{text}");
+        assert!(render(&[row()]).contains("in use"));
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_said_with_what_to_do() {
+        let why = |change: fn(&mut PortRow)| {
+            let mut p = row();
+            change(&mut p);
+            (state(&p), explained(p).hindrances.join(" "))
+        };
+        let (state, says) = why(|p| (p.grant, p.state, p.counts) = (None, None, None));
+        assert!(state == "not in use" && says.contains("ip link set eth1 up"), "{says}");
+        let (state, says) = why(|p| (p.window, p.state) = (false, None));
+        assert!(state == "no VM" && says.contains("not connected"), "{says}");
+        let (state, says) = why(|p| p.trouble = Some("no ovs-vsctl is installed".into()));
+        assert!(state == "trouble" && says.contains("ovs-vsctl"), "{says}");
+        assert!(why(|p| p.switch = None).1.contains("--switch BRIDGE"));
+    }
+
+    #[test]
+    fn only_ports_in_use_have_counts() {
+        let idle = PortRow { counts: None, ..row() };
+        assert_eq!(render_counts(std::slice::from_ref(&idle)), "no VM uses a port\n");
+        assert_eq!(render_counts(&[idle, row()]).lines().count(), 2);
+        assert!(render(&[]).contains("vfun port add"));
+    }
+}
