@@ -1,9 +1,10 @@
 //! `vfun-service`: serves one client's channels of one vFunction whose driver
-//! is a shared library, or of the built-in kinds `bond` and `mirror`. The manager starts it; there is
-//! nothing to type.
+//! is a shared library, or of the built-in kinds `bond`, `mirror` and `ports`. The manager starts
+//! it; there is nothing to type.
 
 use std::process::ExitCode;
 use vfun_mirror::Mirror;
+use vfun_ports::Ports;
 use vfun_sdk::loader::Library;
 use vfun_sdk::service::{Bonds, StartingService};
 use vfun_supervise::{Driver, Start};
@@ -17,6 +18,7 @@ pub fn main() -> ExitCode {
     match begun.driver() {
         Driver::Bond => begun.serve(|_, given| Ok(Bonds::new(given.manager))),
         Driver::Mirror => begun.serve(|_, _| Mirror::new()),
+        Driver::Ports => begun.serve(|_, _| Ports::new()),
         _ => begun.serve(|start, _| load(start)),
     }
 }

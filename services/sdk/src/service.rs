@@ -34,8 +34,9 @@ mod watch;
 
 pub use bond::{Bonds, NO_ORDER};
 pub use engine::{Engine, Serve};
+pub use log::line as log_line;
 pub use manager_link::ManagerLink;
-pub use queues::{ProgramBell, QueuesChannel, QueuesCounts, QueuesHeld, RungWaiter};
+pub use queues::{Port, ProgramBell, QueuesChannel, QueuesCounts, QueuesHeld, RungWaiter};
 #[doc(hidden)]
 pub use stepped::Stepped;
 

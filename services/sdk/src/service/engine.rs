@@ -1,7 +1,7 @@
 //! What computes: a native library, or something else with the same shape.
 
 use super::bond::Bonds;
-use super::queues::{QueuesChannel, QueuesHeld};
+use super::queues::{Port, QueuesChannel, QueuesHeld};
 use crate::loader::{ArgsAt, Instance, Library, OutAt};
 use crate::{CallOutcome, Config, DriverError, OpenCalls, abi};
 
@@ -41,6 +41,21 @@ pub trait Engine: Send + Sync + 'static {
         _channel: QueuesChannel,
     ) -> Result<Box<dyn QueuesHeld>, DriverError> {
         let sentence = format!("the function {} serves calls, and no queues", config.function);
+        Err(DriverError::new(abi::BAD_ARGS, sentence))
+    }
+    /// Takes a port up, if the engine serves channels of packets. What [`Engine::open_queues`]
+    /// says holds here too: the sides lie as those of queues do, and `port` says what is behind
+    /// the head pages, and has the device.
+    ///
+    /// # Errors
+    /// The app's activation is refused with it.
+    fn open_packets(
+        &self,
+        config: &Config,
+        _channel: QueuesChannel,
+        _port: Port,
+    ) -> Result<Box<dyn QueuesHeld>, DriverError> {
+        let sentence = format!("the function {} serves no packets", config.function);
         Err(DriverError::new(abi::BAD_ARGS, sentence))
     }
     /// The agents of VMs, if the engine is the function `bond`: the manager's orders go to

@@ -21,6 +21,7 @@ use vfun_window::{Access, BatonWaiter, Bell, BellWaiter, MapError, Mapping};
 use vfun_wire::header::HEAP_OFF;
 use vfun_wire::kind::{self as wire, ChannelKind};
 use vfun_wire::limits::WINDOW_BYTES_MAX;
+use vfun_wire::packets::Packets;
 use vfun_wire::place::ChannelPlace;
 use vfun_wire::queues::Queues;
 use vfun_wire::range::Heap;
@@ -48,7 +49,17 @@ pub fn open<E: Engine>(
             let at = Queues::of(&place).ok_or("its place is not one of queues")?;
             let came = OrderDescriptors::take(&open, fds)?;
             let config = config(start, &open, (0, 0));
+            let engine = |channel| engine.open_queues(&config, channel);
             let running = queues::open(engine, &config, &at, &open, came, teller)?;
+            return Ok(Running::Queues(running));
+        }
+        (ChannelKind::Packets, Backend::Calls(engine)) if !open.standby => {
+            let at = Packets::of(&place).ok_or("its place is not one of packets")?;
+            let mut came = OrderDescriptors::take(&open, fds)?;
+            let port = queues::port(&at, &open, came.tap.take())?;
+            let config = config(start, &open, (0, 0));
+            let engine = |channel| engine.open_packets(&config, channel, port);
+            let running = queues::open(engine, &config, &at.sides, &open, came, teller)?;
             return Ok(Running::Queues(running));
         }
         (kind, _) => {
@@ -137,6 +148,8 @@ pub struct OrderDescriptors {
     pub bells: Option<OrderBells>,
     /// With an order to stand by.
     standby: Option<(Arc<Standby>, BatonWaiter)>,
+    /// With a port: its tap device.
+    pub tap: Option<OwnedFd>,
 }
 
 /// A channel's bells as they came.
@@ -149,16 +162,18 @@ pub struct OrderBells {
 
 impl OrderDescriptors {
     pub fn take(open: &Open, mut fds: Vec<OwnedFd>) -> Result<OrderDescriptors, String> {
-        let wanted = if open.doorbell { 4 } else { 2 } + usize::from(open.standby);
+        let more = usize::from(open.standby) + usize::from(open.port.is_some());
+        let wanted = if open.doorbell { 4 } else { 2 } + more;
         if fds.len() != wanted {
             return Err(format!("{} descriptors came along, {wanted} were due", fds.len()));
         }
+        let tap = if open.port.is_some() { fds.pop() } else { None };
         let standby = if open.standby { Some(stand(&mut fds)?) } else { None };
         let bells = bells(open, &mut fds)?;
         let (Some(window), Some(reading)) = (fds.pop(), fds.pop()) else {
             return Err("its window is missing".into());
         };
-        Ok(OrderDescriptors { reading, window, bells, standby })
+        Ok(OrderDescriptors { reading, window, bells, standby, tap })
     }
 }
 

@@ -1,20 +1,23 @@
-//! Channels of queues: what an engine gets of one, and what it owes.
+//! Channels of queues, and of packets: what an engine gets of one, and what it owes.
 //!
 //! Such a channel has no thread of its own here: the engine serves it by one that it
 //! has, beside any number of others. The main thread opens it, shows that the service
 //! lives, and ends it.
 
 mod opening;
+mod port;
 mod waiter;
 
 pub use opening::{RunningQueues, open};
+pub use port::{Port, port};
 pub use waiter::RungWaiter;
 
 use std::net::IpAddr;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use vfun_ring::WindowMemory;
-use vfun_window::{Bell, OutOfBounds, ReadSpan, WriteSpan};
+use vfun_window::{Bell, Mapping, OutOfBounds, ReadSpan, WriteSpan};
 use vfun_wire::channel::in_header;
 use vfun_wire::queues::{host_head, program_head};
 use vfun_wire::{LINE, PAGE};
@@ -49,7 +52,7 @@ pub struct QueuesCounts {
     pub facts: [u64; host_head::FACTS_WORDS],
 }
 
-/// A channel of queues, the service's side. Threads may share it.
+/// A channel of queues or of packets, the service's side. Threads may share it.
 pub struct QueuesChannel {
     handle: u64,
     client: String,
@@ -73,6 +76,26 @@ fn length(range: &Range<usize>) -> Result<usize, OutOfBounds> {
 }
 
 impl QueuesChannel {
+    /// A channel over its two sides, with the bell that its program rings and the one that
+    /// rings it, of which nothing else is known. For tests of engines; a service is given
+    /// its channels.
+    ///
+    /// # Errors
+    /// A sentence: the host's side is mapped for reading alone, or a side has no page.
+    #[doc(hidden)]
+    pub fn over(
+        handle: u64,
+        (program, host): (&Arc<Mapping>, &Arc<Mapping>),
+        (rung, app): (Option<Bell>, Option<Bell>),
+    ) -> Result<Self, String> {
+        let (program, host) = (program.read(), host.write());
+        let host = host.ok_or("the host's side cannot be written")?;
+        let bell = ProgramBell::new(&program, &host, app).map_err(|e| e.to_string())?;
+        let (client, app) = (String::new(), String::new());
+        let (vm, address, which) = (None, None, None);
+        Ok(QueuesChannel { handle, client, app, vm, address, program, host, rung, which, bell })
+    }
+
     /// The channel's handle, by which its program names it in calls.
     pub fn handle(&self) -> u64 {
         self.handle

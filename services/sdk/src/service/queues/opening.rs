@@ -1,10 +1,9 @@
-//! Opens a channel of queues, and ends it.
+//! Opens a channel of queues or of packets, and ends it.
 
 use super::super::channel::{Event, OrderBells, OrderDescriptors, Teller, map_side};
-use super::super::engine::Engine;
 use super::super::idle::End;
-use super::{ProgramBell, QueuesChannel, QueuesHeld};
-use crate::Config;
+use super::{QueuesChannel, QueuesHeld};
+use crate::{Config, DriverError};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use vfun_supervise::Open;
@@ -23,9 +22,9 @@ pub struct RunningQueues {
     told: bool,
 }
 
-/// Opens a channel of queues: maps its sides and gives it to the engine.
-pub fn open<E: Engine>(
-    engine: &E,
+/// Opens a channel of queues or of packets: maps its sides and gives it to the engine.
+pub fn open(
+    engine: impl FnOnce(QueuesChannel) -> Result<Box<dyn QueuesHeld>, DriverError>,
     config: &Config,
     at: &Queues,
     open: &Open,
@@ -38,24 +37,15 @@ pub fn open<E: Engine>(
     let host = map(&came.window, (at.host, at.host_bytes), Access::ReadWrite)
         .map_err(|e| format!("the host's side: {e}"))?;
     let (rung, app) = came.bells.map(|OrderBells { mine, app }| (mine, app)).unzip();
-    let span = host.write().ok_or("the host's side cannot be written")?;
-    let bell = ProgramBell::new(&program.read(), &span, app).map_err(|e| e.to_string())?;
-    let channel = QueuesChannel {
-        handle: open.channel,
-        client: config.client.clone(),
-        app: config.app.clone(),
-        vm: open.vm.clone(),
-        address: open.address,
-        program: program.read(),
-        host: span,
-        rung,
-        which: (open.bell != 0).then_some((open.bell, open.place.vectors.0)),
-        bell,
-    };
+    let mut channel = QueuesChannel::over(open.channel, (&program, &host), (rung, app))?;
+    channel.client.clone_from(&config.client);
+    channel.app.clone_from(&config.app);
+    channel.vm.clone_from(&open.vm);
+    channel.address = open.address;
+    channel.which = (open.bell != 0).then_some((open.bell, open.place.vectors.0));
     let sides = [&program, &host].map(Arc::downgrade);
     drop((program, host));
-    let held = engine.open_queues(config, channel);
-    let held = held.map_err(|e| format!("the driver cannot open it: {e}"))?;
+    let held = engine(channel).map_err(|e| format!("the driver cannot open it: {e}"))?;
     let running = RunningQueues { held: Some(held), sides, teller, told: false };
     running.beat_life();
     running.teller.tell(Event::Opened);

@@ -1,9 +1,9 @@
-//! One thread's place to wait for the programs of many channels.
+//! One thread's place to wait for the programs of many channels, and for devices.
 
 use super::QueuesChannel;
 use rustix::event::{Timespec, epoll};
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 use vfun_window::Bell;
 
@@ -25,7 +25,8 @@ impl HeardBell {
 }
 
 /// Waits until the program of any of its channels rings, or until another thread
-/// wakes it. A bell that several channels share is listened to once.
+/// wakes it, or until another descriptor that it listens to is readable. A bell that several
+/// channels share is listened to once.
 pub struct RungWaiter {
     epoll: OwnedFd,
     waker: Bell,
@@ -33,6 +34,9 @@ pub struct RungWaiter {
     bells: BTreeMap<HeardBell, (Bell, usize)>,
     /// How many channels have no bell.
     silent: usize,
+    /// Where other descriptors are listened to, once there are any. It is one more of the
+    /// first epoll's: what is readable is asked of it without taking a ring from there.
+    others: Option<OwnedFd>,
 }
 
 /// A ring is an edge: it is seen once by each who waits.
@@ -47,7 +51,7 @@ impl RungWaiter {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let waker = Bell::new()?;
         epoll::add(&epoll, &waker, epoll::EventData::new_u64(0), EDGE)?;
-        Ok(RungWaiter { epoll, waker, bells: BTreeMap::new(), silent: 0 })
+        Ok(RungWaiter { epoll, waker, bells: BTreeMap::new(), silent: 0, others: None })
     }
 
     /// By this other threads end a wait: the one under way, or the next one.
@@ -90,15 +94,60 @@ impl RungWaiter {
         }
     }
 
+    /// Listens to another descriptor too, such as a device: a wait ends while it is readable,
+    /// or in an error, and [`RungWaiter::readable`] names it by `key`.
+    ///
+    /// # Errors
+    /// The system's: the descriptor cannot be listened to, or is already.
+    pub fn listen(&mut self, to: impl AsFd, key: u64) -> std::io::Result<()> {
+        let others = match self.others.take() {
+            Some(others) => others,
+            None => {
+                let others = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+                let any = epoll::EventData::new_u64(0);
+                epoll::add(&self.epoll, &others, any, epoll::EventFlags::IN)?;
+                others
+            }
+        };
+        let others = self.others.insert(others);
+        Ok(epoll::add(others, to, epoll::EventData::new_u64(key), epoll::EventFlags::IN)?)
+    }
+
+    /// Listens no more to a descriptor. Say so before it is closed: copies of it may be open
+    /// elsewhere, and would end waits for ever.
+    pub fn deafen(&mut self, to: impl AsFd) {
+        if let Some(others) = &self.others {
+            // One that it does not listen to is not missed.
+            let _ = epoll::delete(others, to);
+        }
+    }
+
+    /// Appends the keys of the descriptors that are readable now, or in an error: some of them,
+    /// if they are many, and others the next time. It does not wait, and takes no ring away
+    /// from [`RungWaiter::wait`].
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn readable(&self, keys: &mut Vec<u64>) -> std::io::Result<()> {
+        let Some(others) = &self.others else { return Ok(()) };
+        let mut events = [std::mem::MaybeUninit::uninit(); 64];
+        match epoll::wait(others, &mut events[..], Some(&Timespec::default())) {
+            Ok((got, _)) => keys.extend(got.iter().map(|event| event.data.u64())),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        Ok(())
+    }
+
     /// Whether all its channels have a bell. Where one has none, wait for a millisecond at
     /// most, and look (R-SLP-7).
     pub fn all_ring(&self) -> bool {
         self.silent == 0
     }
 
-    /// Sleeps until a program rings, until this is woken, or until `limit` passes (`None`:
-    /// for ever). True if it rang, now or since the last wait. It may end early and for
-    /// nothing.
+    /// Sleeps until a program rings, until this is woken, until another descriptor is readable,
+    /// or until `limit` passes (`None`: for ever). True if it did not end by `limit`: a ring
+    /// since the last wait counts. It may end early and for nothing.
     ///
     /// # Errors
     /// The system's.
@@ -113,5 +162,48 @@ impl RungWaiter {
             Err(rustix::io::Errno::INTR) => Ok(false),
             Err(e) => Err(e.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_descriptors_end_waits_by_their_keys_and_take_no_ring_away() {
+        let mut waiter = RungWaiter::new().unwrap();
+        let none = Some(Duration::ZERO);
+        let keys = |waiter: &RungWaiter| {
+            let mut keys = vec![];
+            waiter.readable(&mut keys).unwrap();
+            keys.sort();
+            keys
+        };
+        assert_eq!((keys(&waiter), waiter.wait(none).unwrap()), (vec![], false));
+        let pairs = [7, u64::MAX].map(|key| (key, vfun_supervise::pair().unwrap()));
+        for (key, (a, _)) in &pairs {
+            waiter.listen(a, *key).unwrap();
+            assert!(waiter.listen(a, *key).is_err(), "it is listened to already");
+        }
+        assert_eq!((keys(&waiter), waiter.wait(none).unwrap()), (vec![], false));
+        let [(_, (a, to_a)), (_, (b, to_b))] = pairs;
+        rustix::io::write(&to_b, b"frame").unwrap();
+        for _ in 0..2 {
+            assert!(waiter.wait(none).unwrap(), "for as long as there is something to read");
+            assert_eq!(keys(&waiter), [u64::MAX]);
+        }
+        rustix::io::write(&to_a, b"frame").unwrap();
+        assert_eq!(keys(&waiter), [7, u64::MAX]);
+        rustix::io::read(&b, &mut [0; 8]).unwrap();
+        rustix::io::read(&a, &mut [0; 8]).unwrap();
+        // A ring stays one though it was asked what is readable.
+        waiter.waker().ring();
+        assert!(keys(&waiter).is_empty());
+        assert!(waiter.wait(none).unwrap() && !waiter.wait(none).unwrap());
+        drop(to_a);
+        assert_eq!(keys(&waiter), [7], "in an error");
+        waiter.deafen(&a);
+        waiter.deafen(&a);
+        assert_eq!((keys(&waiter), waiter.wait(none).unwrap()), (vec![], false));
     }
 }
