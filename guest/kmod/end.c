@@ -51,6 +51,9 @@ static void take_away(struct vfun_channel *ch)
 {
 	struct vfun_area *a;
 
+	/* The module's own session: vfun_kill stopped who uses its channels. */
+	if (!ch->vf->mapping)
+		return;
 	for (a = ch->area; a < ch->area + ch->count; a++)
 		unmap_mapping_range(ch->vf->mapping,
 				    VFUN_MAP(a->range.window, a->range.offset),
@@ -171,8 +174,9 @@ void vfun_kill_device(struct vfun_device *dev)
 	WRITE_ONCE(dev->win->gone, true);
 	list_for_each_entry(vf, &dev->files, list) {
 		kill_live(vf, VFUN_BREAK_REASON_DEVICE_GONE, &killed);
-		unmap_mapping_range(vf->mapping, VFUN_MAP(0, 0),
-				    VFUN_PAGE, 1);
+		if (vf->mapping)
+			unmap_mapping_range(vf->mapping, VFUN_MAP(0, 0),
+					    VFUN_PAGE, 1);
 	}
 	vfun_further_forget(dev, VFUN_BREAK_REASON_DEVICE_GONE, &killed);
 	vfun_kill_end(&killed);

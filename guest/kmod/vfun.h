@@ -226,7 +226,7 @@ struct vfun_file {
 	struct vfun_device *dev;
 	struct list_head list;		/* under vfun_lock */
 	struct list_head live;		/* channels and buffers, under map_sem */
-	struct address_space *mapping;
+	struct address_space *mapping;	/* NULL: the module's own session */
 	struct page *scratch;		/* where writes of dead channels go */
 	bool net_admin;			/* its opener had the right; never changes */
 	wait_queue_head_t poll_wq;
@@ -351,6 +351,10 @@ struct vfun_request {
 	u8 answer[VFUN_ANSWER_BODY] __aligned(8);
 };
 
+struct vfun_request *vfun_request_new(struct vfun_file *vf, u16 kind,
+				      unsigned int timeout_ms);
+int vfun_request_run(struct vfun_request *r);
+void vfun_request_free(struct vfun_request *r);
 long vfun_request(struct vfun_file *vf, struct vfun_ioc_request __user *arg);
 int vfun_request_exchange(struct vfun_request *r);
 
@@ -443,6 +447,8 @@ void vfun_movers_leave(struct vfun_movers *m);
 
 /* file.c */
 bool vfun_task_is_net_admin(void);
+struct vfun_file *vfun_file_new(struct vfun_device *dev,
+				struct address_space *mapping, bool net_admin);
 extern const struct file_operations vfun_fops;
 
 #endif
