@@ -24,6 +24,10 @@ void vfun_kill(struct vfun_channel *ch, unsigned int reason,
 
 	if (ch->dead)
 		return;
+	if (ch->port) {
+		vfun_port_cut(ch->port, false);
+		vfun_ports_kick(ch->vf->dev);
+	}
 	spin_lock_irqsave(&win->bell_lock, flags);
 	WRITE_ONCE(ch->dead, reason);
 	list_del_init(&ch->rung);
@@ -231,6 +235,7 @@ void vfun_wake_all(struct vfun_device *dev)
 	unsigned int v;
 
 	vfun_control_rung(dev);
+	vfun_ports_kick(dev);
 	spin_lock_irqsave(&win->bell_lock, flags);
 	for (v = 0; v < VFUN_VECTORS; v++)
 		list_for_each_entry(ch, &win->rung[v], rung)
