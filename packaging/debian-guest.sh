@@ -44,7 +44,7 @@ esac
 # Everything that goes into our packages, and how they are put in.
 inputs() {
     find "$here/guest/kmod" -maxdepth 1 -type f
-    find "$here/packaging/guest" "$here/packaging/deb" "$here/protocol/wire/include" -type f
+    find "$here/packaging/guest" "$here/packaging/deb" "$here/protocol/wire/include" "$here/protocol/packet/include" -type f
     printf '%s\n' "$here/packaging/debian-guest.sh" "$here/packaging/debian-base.sh" "$here/packaging/deb.sh" \
         "$here/packaging/install.sh" "$here/Cargo.toml" "$here/Cargo.lock" "$built/vfun" "$built/libvfun.so"
 }

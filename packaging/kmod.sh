@@ -17,6 +17,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 out=${VFUN_KMOD_DIR:-$here/target/kmod}
 source=$here/guest/kmod
 wire=$here/protocol/wire/include/vfun_wire.h
+packet=$here/protocol/packet/include/vfun_packet.h
 
 say() { printf '%s\n' "kmod: $*" >&2; }
 die() { say "$*"; exit 1; }
@@ -79,7 +80,7 @@ Where there is no apt, build with 'make -C guest/kmod KDIR=...' and put vfun.ko 
 
 up_to_date() {
     [ -s "$1" ] || return 1
-    [ -z "$(find "$source" "$wire" "$here/packaging/kmod.sh" -maxdepth 1 -type f -newer "$1")" ]
+    [ -z "$(find "$source" "$wire" "$packet" "$here/packaging/kmod.sh" -maxdepth 1 -type f -newer "$1")" ]
 }
 
 # build VERSION SUITE [argument of make]...
@@ -98,9 +99,10 @@ build() {
     mkdir -p "$out/$version"
     # A tree of its own for each kernel, laid out as here.
     temp=$(mktemp -d "$out/$version/build.XXXXXX")
-    mkdir -p "$temp/guest/kmod" "$temp/protocol/wire/include"
+    mkdir -p "$temp/guest/kmod" "$temp/protocol/wire/include" "$temp/protocol/packet/include"
     cp "$source"/*.[ch] "$source"/Kbuild "$temp/guest/kmod"
     cp "$wire" "$temp/protocol/wire/include"
+    cp "$packet" "$temp/protocol/packet/include"
     # Without BTF: it needs pahole and the kernel's own vmlinux.
     if ! make -s -C "$tree" M="$temp/guest/kmod" CONFIG_DEBUG_INFO_BTF_MODULES= "$@" modules \
         >"$temp/log" 2>&1; then

@@ -17,8 +17,10 @@ static irqreturn_t vfun_irq(int irq, void *data)
 	struct vfun_channel *ch;
 	unsigned long flags;
 
-	if (v->index == 0)
+	if (v->index == 0) {
 		vfun_control_rung(win->dev);
+		vfun_ports_kick(win->dev);
+	}
 	spin_lock_irqsave(&win->bell_lock, flags);
 	list_for_each_entry(ch, &win->rung[v->index], rung)
 		vfun_channel_look(ch);

@@ -109,6 +109,12 @@ unsigned int vfun_channel_ended(const struct vfun_channel *ch)
 	return ended(broken) ? broken : 0;
 }
 
+/* Whether the host says that it serves a channel no more. The caller is inside. */
+bool vfun_channel_broken(const struct vfun_channel *ch)
+{
+	return READ_ONCE(ch->broken) || head_word(ch, VFUN_IN_BROKEN);
+}
+
 /*
  * Whether a ring of its vector was for this channel: the host moves NEWS on
  * before it rings (R-CHN-8). Under bell_lock.
@@ -125,9 +131,13 @@ void vfun_channel_look(struct vfun_channel *ch)
 		schedule_work(&ch->vf->dev->reap_work);
 	else if (news == ch->news && broken == ch->broken)
 		return;
+	if (ch->port && broken != ch->broken)
+		vfun_ports_kick(ch->vf->dev);
 	ch->news = news;
 	WRITE_ONCE(ch->broken, broken);
 	vfun_channel_event(ch);
+	if (ch->port)
+		vfun_port_rung(ch->port);
 }
 
 /*

@@ -63,10 +63,13 @@ int vfun_device_add(struct vfun_window *win)
 				  VFUN_REQUESTS_MAX, dev->name);
 	if (!dev->wq)
 		goto ida;
+	ret = vfun_ports_new(dev);
+	if (ret)
+		goto wq;
 	win->dev = dev;
 	ret = vfun_bells_start(win, dev->name);
 	if (ret)
-		goto wq;
+		goto ports;
 
 	dev->misc.minor = MISC_DYNAMIC_MINOR;
 	dev->misc.name = dev->name;
@@ -79,14 +82,21 @@ int vfun_device_add(struct vfun_window *win)
 	vfun_further_node(dev, true);
 	/* The host may be slow or away, and probe shall not wait for it. */
 	queue_work(dev->wq, &dev->host_work);
+	vfun_ports_kick(dev);
 	dev_info(&win->pdev->dev, "VirtFun window of %llu MiB, generation %llu: /dev/%s\n",
 		 win->bytes >> 20, win->generation, dev->name);
 	return 0;
 
 bells:
 	vfun_bells_stop(win);
-wq:
+	/* The interrupt handler may have made ports come. */
+	vfun_kill_device(dev);
+	synchronize_srcu(&win->srcu);
+	vfun_ports_stop(dev);
+ports:
 	win->dev = NULL;
+	vfun_ports_free(dev);
+wq:
 	destroy_workqueue(dev->wq);
 ida:
 	ida_free(&vfun_ids, dev->id);
@@ -111,13 +121,15 @@ void vfun_device_quiesce(struct vfun_device *dev)
 	cancel_delayed_work_sync(&dev->beat_work);
 	cancel_work_sync(&dev->reap_work);
 	cancel_delayed_work_sync(&dev->tables_work);
+	vfun_ports_stop(dev);
 	destroy_workqueue(dev->wq);
 	if (win->generation && pci_device_is_present(win->pdev))
 		if (!vfun_reset(dev, VFUN_FAREWELL_MS, true))
 			vfun_tables_farewell(dev);
 	vfun_bells_stop(win);
-	/* The interrupt handler may have asked for it once more. */
+	/* The interrupt handler may have asked for them once more. */
 	cancel_work_sync(&dev->reap_work);
+	vfun_ports_stop(dev);
 }
 
 /*
@@ -128,6 +140,7 @@ void vfun_device_remove(struct vfun_device *dev)
 {
 	misc_deregister(&dev->misc);
 	vfun_device_quiesce(dev);
+	vfun_ports_free(dev);
 	vfun_further_node(dev, false);
 	dev->win->dev = NULL;
 	ida_free(&vfun_ids, dev->id);

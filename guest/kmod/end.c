@@ -24,6 +24,10 @@ void vfun_kill(struct vfun_channel *ch, unsigned int reason,
 
 	if (ch->dead)
 		return;
+	if (ch->port) {
+		vfun_port_cut(ch->port, false);
+		vfun_ports_kick(ch->vf->dev);
+	}
 	spin_lock_irqsave(&win->bell_lock, flags);
 	WRITE_ONCE(ch->dead, reason);
 	list_del_init(&ch->rung);
@@ -51,6 +55,9 @@ static void take_away(struct vfun_channel *ch)
 {
 	struct vfun_area *a;
 
+	/* The module's own session: vfun_kill stopped who uses its channels. */
+	if (!ch->vf->mapping)
+		return;
 	for (a = ch->area; a < ch->area + ch->count; a++)
 		unmap_mapping_range(ch->vf->mapping,
 				    VFUN_MAP(a->range.window, a->range.offset),
@@ -171,8 +178,9 @@ void vfun_kill_device(struct vfun_device *dev)
 	WRITE_ONCE(dev->win->gone, true);
 	list_for_each_entry(vf, &dev->files, list) {
 		kill_live(vf, VFUN_BREAK_REASON_DEVICE_GONE, &killed);
-		unmap_mapping_range(vf->mapping, VFUN_MAP(0, 0),
-				    VFUN_PAGE, 1);
+		if (vf->mapping)
+			unmap_mapping_range(vf->mapping, VFUN_MAP(0, 0),
+					    VFUN_PAGE, 1);
 	}
 	vfun_further_forget(dev, VFUN_BREAK_REASON_DEVICE_GONE, &killed);
 	vfun_kill_end(&killed);
@@ -227,6 +235,7 @@ void vfun_wake_all(struct vfun_device *dev)
 	unsigned int v;
 
 	vfun_control_rung(dev);
+	vfun_ports_kick(dev);
 	spin_lock_irqsave(&win->bell_lock, flags);
 	for (v = 0; v < VFUN_VECTORS; v++)
 		list_for_each_entry(ch, &win->rung[v], rung)

@@ -29,25 +29,27 @@ bool vfun_task_is_net_admin(void)
 #endif
 }
 
-/* Under the lock of the misc devices, which removal takes, too. */
-static int vfun_open(struct inode *inode, struct file *filp)
+/*
+ * What may have a session: for an open node, or without mapping for the module's
+ * own use. It ends with vfun_session_release().
+ */
+struct vfun_file *vfun_file_new(struct vfun_device *dev,
+				struct address_space *mapping, bool net_admin)
 {
-	struct vfun_device *dev = container_of(filp->private_data,
-					       struct vfun_device, misc);
 	struct vfun_file *vf;
 	int ret = 0;
 
 	vf = kzalloc(sizeof(*vf), GFP_KERNEL_ACCOUNT);
 	if (!vf)
-		return -ENOMEM;
+		return ERR_PTR(-ENOMEM);
 	vf->scratch = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!vf->scratch) {
 		kfree(vf);
-		return -ENOMEM;
+		return ERR_PTR(-ENOMEM);
 	}
 	vf->dev = dev;
-	vf->mapping = filp->f_mapping;
-	vf->net_admin = vfun_task_is_net_admin();
+	vf->mapping = mapping;
+	vf->net_admin = net_admin;
 	spin_lock_init(&vf->lock);
 	init_waitqueue_head(&vf->poll_wq);
 	init_waitqueue_head(&vf->request_wq);
@@ -70,11 +72,23 @@ static int vfun_open(struct inode *inode, struct file *filp)
 		dev->file_count++;
 	}
 	mutex_unlock(&vfun_lock);
-	if (ret) {
-		__free_page(vf->scratch);
-		kfree(vf);
-		return ret;
-	}
+	if (!ret)
+		return vf;
+	__free_page(vf->scratch);
+	kfree(vf);
+	return ERR_PTR(ret);
+}
+
+/* Under the lock of the misc devices, which removal takes, too. */
+static int vfun_open(struct inode *inode, struct file *filp)
+{
+	struct vfun_device *dev = container_of(filp->private_data,
+					       struct vfun_device, misc);
+	struct vfun_file *vf = vfun_file_new(dev, filp->f_mapping,
+					     vfun_task_is_net_admin());
+
+	if (IS_ERR(vf))
+		return PTR_ERR(vf);
 	filp->private_data = vf;
 	return stream_open(inode, filp);
 }

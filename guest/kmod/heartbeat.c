@@ -21,6 +21,7 @@ void vfun_beat(struct work_struct *work)
 		return;
 	vfun_layout_check(dev);
 	vfun_further_check(dev);
+	vfun_ports_kick(dev);
 
 	mutex_lock(&vfun_lock);
 	list_for_each_entry(vf, &dev->files, list) {

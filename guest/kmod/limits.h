@@ -77,4 +77,32 @@
  */
 #define VFUN_TABLES_FAREWELL_MS 2000
 
+/*
+ * How often the ports' work looks by itself while there are ports: at the table, the
+ * host's states, and for rings that were lost. As the heartbeat.
+ */
+#define VFUN_PORT_LOOK_MS 500
+/*
+ * An entry that is not in the table may just be written anew. After the window was
+ * made again its host may still be starting; an interface that went would lose its
+ * addresses.
+ */
+#define VFUN_PORT_GOES_MS 200
+#define VFUN_PORT_GOES_ANEW_MS 10000
+/*
+ * Between two tries to get a channel: the first one is at once, the next after this
+ * time, and each after twice the time before.
+ */
+#define VFUN_PORT_AGAIN_MS 1000
+#define VFUN_PORT_AGAIN_MOST_MS 30000
+/* A channel that lasted for so long was no failure. */
+#define VFUN_PORT_LASTED_MS 10000
+/*
+ * When to look whether the host has made room in a ring that was full: after as long as
+ * it takes for some dozens of frames at first, and not more often than the kernel's
+ * clock ticks if it takes nothing at all.
+ */
+#define VFUN_ROOM_SOON_NS 50000
+#define VFUN_ROOM_LATE_NS 4000000
+
 #endif

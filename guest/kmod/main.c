@@ -114,8 +114,10 @@ static int vfun_suspend(struct device *d)
 {
 	struct vfun_window *win = dev_get_drvdata(d);
 
-	if (win->dev)
+	if (win->dev) {
 		cancel_delayed_work_sync(&win->dev->beat_work);
+		vfun_ports_suspend(win->dev);
+	}
 	return 0;
 }
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* VFUN_IOC_REQUEST: what a program may ask, and what the module learns of it. */
+/*
+ * Requests of sessions, by VFUN_IOC_REQUEST or the module's own: what may be asked,
+ * and what the module learns of it.
+ */
 
 #include <linux/jiffies.h>
 #include <linux/minmax.h>
@@ -187,7 +190,7 @@ static int run(struct vfun_request *r)
 	}
 }
 
-/* A program's share of the control cells: waits until it has one. */
+/* A file's share of the control cells: waits until it has one. */
 static int request_slot(struct vfun_file *vf, unsigned int timeout_ms)
 {
 	long left = wait_event_killable_timeout(vf->request_wq,
@@ -205,6 +208,42 @@ static void request_slot_back(struct vfun_file *vf)
 	/* Not below 0: the wait may have ended because the device went. */
 	atomic_add_unless(&vf->requests, -1, 0);
 	wake_up(&vf->request_wq);
+}
+
+/* A request of a kind that is in `messages`; its body is zeros. Its time runs. */
+struct vfun_request *vfun_request_new(struct vfun_file *vf, u16 kind,
+				      unsigned int timeout_ms)
+{
+	struct vfun_request *r;
+
+	/* Zeroed, so that nothing of the kernel's can leave by a short answer. */
+	r = kzalloc(sizeof(*r), GFP_KERNEL_ACCOUNT);
+	if (!r)
+		return NULL;
+	r->vf = vf;
+	r->x.kind = kind;
+	r->x.body = r->body;
+	r->x.body_len = messages[kind].body_len;
+	r->x.answer = r->answer;
+	r->deadline = jiffies + msecs_to_jiffies(timeout_ms);
+	return r;
+}
+
+void vfun_request_free(struct vfun_request *r)
+{
+	kfree_sensitive(r);	/* a credential may be in it */
+}
+
+/* Asks, and keeps what the answer means. The caller is inside. */
+int vfun_request_run(struct vfun_request *r)
+{
+	int ret = request_slot(r->vf, left_ms(r));
+
+	if (ret)
+		return ret;
+	ret = vfun_gone(r->vf->dev) ? -ENODEV : run(r);
+	request_slot_back(r->vf);
+	return ret;
 }
 
 long vfun_request(struct vfun_file *vf, struct vfun_ioc_request __user *arg)
@@ -232,27 +271,16 @@ long vfun_request(struct vfun_file *vf, struct vfun_ioc_request __user *arg)
 	if (!q.timeout_ms || q.timeout_ms > VFUN_CONTROL_TIMEOUT_MS)
 		q.timeout_ms = VFUN_CONTROL_TIMEOUT_MS;
 
-	/* Zeroed, so that nothing of the kernel's can leave by a short answer. */
-	r = kzalloc(sizeof(*r), GFP_KERNEL_ACCOUNT);
+	r = vfun_request_new(vf, q.kind, q.timeout_ms);
 	if (!r)
 		return -ENOMEM;
-	r->vf = vf;
-	r->x.kind = q.kind;
-	r->x.body = r->body;
-	r->x.body_len = q.body_len;
-	r->x.answer = r->answer;
-	r->deadline = jiffies + msecs_to_jiffies(q.timeout_ms);
 	ret = -EFAULT;
 	if (copy_from_user(r->body, u64_to_user_ptr(q.body), q.body_len))
 		goto free;
 	ret = -ENODEV;
 	if (!vfun_enter(vf->dev->win, &idx))
 		goto free;
-	ret = request_slot(vf, q.timeout_ms);
-	if (!ret) {
-		ret = vfun_gone(vf->dev) ? -ENODEV : run(r);
-		request_slot_back(vf);
-	}
+	ret = vfun_request_run(r);
 	vfun_leave(vf->dev->win, idx);
 	if (ret)
 		goto free;
@@ -263,6 +291,6 @@ long vfun_request(struct vfun_file *vf, struct vfun_ioc_request __user *arg)
 	    copy_to_user(arg, &q, sizeof(q)))
 		ret = -EFAULT;
 free:
-	kfree_sensitive(r);	/* a credential may be in it */
+	vfun_request_free(r);
 	return ret;
 }

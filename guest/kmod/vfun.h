@@ -18,8 +18,15 @@
  * left when it is released. The module is held by its open files; what outlives
  * them (goodbyes) is waited for at removal.
  *
+ * Ports are network interfaces over channels of a session of the module's own: a file
+ * without a struct file. They count among the node's files, so that heartbeats, new
+ * generations and the end concern them as any other. vfun_kill stops who uses such a
+ * channel (vfun_port_cut) where it takes the pages away from programs.
+ *
  * Locks, outermost first:
  *
+ *  rtnl              (the kernel's) never taken inside of any of these, or inside
+ *                    (vfun_enter): see port.h
  *  dev->layout_lock  mutex  which generation of the window is in force
  *  dev->reset_lock   mutex  RESET is sent once, before the first HELLO
  *  vfun_lock         mutex  open files of all nodes, and further windows; held
@@ -39,6 +46,8 @@
  *                           interrupt
  *  win->bell_lock    spin   live channels by vector, and the fields that the
  *                           interrupt handler uses; interrupts off
+ *  port->lock        spin   a port's receiving; the kernel's lock of its transmit
+ *                           queue is inside of it. Not inside of bell_lock
  *
  * win->srcu stands for "the window is there": whoever touches its memory or
  * registers is inside (vfun_enter) and may sleep there, but looks at win->gone
@@ -81,6 +90,8 @@ struct vfun_orphan;
 struct vfun_moved;
 struct vfun_movers;
 struct vfun_pages;
+struct vfun_port;
+struct vfun_ports;
 
 /* An interrupt's own argument. */
 struct vfun_vector {
@@ -149,6 +160,7 @@ struct vfun_device {
 	struct work_struct reap_work;
 	struct delayed_work beat_work;
 	struct delayed_work tables_work;
+	struct vfun_ports *ports;
 
 	struct mutex tables_lock;	/* inside of pages_lock */
 	struct list_head tables;	/* tables of pages that the host may still use */
@@ -182,6 +194,7 @@ struct vfun_channel {
 	u64 news, broken;
 	struct eventfd_ctx *eventfd;
 	unsigned int dead;	/* a vfun_break_reason; 0: alive */
+	struct vfun_port *port;	/* who uses it; changed under map_sem, too */
 
 	u64 polled;		/* the count that WAIT gave last */
 	struct list_head live;	/* of its file, under map_sem */
@@ -226,7 +239,7 @@ struct vfun_file {
 	struct vfun_device *dev;
 	struct list_head list;		/* under vfun_lock */
 	struct list_head live;		/* channels and buffers, under map_sem */
-	struct address_space *mapping;
+	struct address_space *mapping;	/* NULL: the module's own session */
 	struct page *scratch;		/* where writes of dead channels go */
 	bool net_admin;			/* its opener had the right; never changes */
 	wait_queue_head_t poll_wq;
@@ -351,6 +364,10 @@ struct vfun_request {
 	u8 answer[VFUN_ANSWER_BODY] __aligned(8);
 };
 
+struct vfun_request *vfun_request_new(struct vfun_file *vf, u16 kind,
+				      unsigned int timeout_ms);
+int vfun_request_run(struct vfun_request *r);
+void vfun_request_free(struct vfun_request *r);
 long vfun_request(struct vfun_file *vf, struct vfun_ioc_request __user *arg);
 int vfun_request_exchange(struct vfun_request *r);
 
@@ -394,6 +411,7 @@ int vfun_channel_go_live(struct vfun_channel *ch, u64 generation);
 void vfun_channel_put(struct vfun_channel *ch);
 void vfun_channel_look(struct vfun_channel *ch);
 unsigned int vfun_channel_ended(const struct vfun_channel *ch);
+bool vfun_channel_broken(const struct vfun_channel *ch);
 void vfun_channel_event(struct vfun_channel *ch);
 
 /* end.c: pages are taken away */
@@ -441,8 +459,19 @@ long vfun_ioc_pin(struct file *filp, struct vfun_ioc_pin __user *arg);
 struct vfun_movers *vfun_movers_enter(void);
 void vfun_movers_leave(struct vfun_movers *m);
 
+/* ports.c and netdev.c: network interfaces; port.h has the rest */
+int vfun_ports_new(struct vfun_device *dev);
+void vfun_ports_kick(struct vfun_device *dev);
+void vfun_ports_suspend(struct vfun_device *dev);
+void vfun_ports_stop(struct vfun_device *dev);
+void vfun_ports_free(struct vfun_device *dev);
+void vfun_port_rung(struct vfun_port *p);
+void vfun_port_cut(struct vfun_port *p, bool farewell);
+
 /* file.c */
 bool vfun_task_is_net_admin(void);
+struct vfun_file *vfun_file_new(struct vfun_device *dev,
+				struct address_space *mapping, bool net_admin);
 extern const struct file_operations vfun_fops;
 
 #endif

@@ -208,11 +208,11 @@ static inline void *vfun_packet_put(struct vfun_packet_tx *tx, uint32_t bytes)
 
 	if (bytes == 0 || bytes > tx->longest) {
 		tx->too_long++;
-		return 0;
+		return (void *)0;
 	}
 	if (!vfun_packet_fits_(tx, skipped + record)) {
 		tx->full++;
-		return 0;
+		return (void *)0;
 	}
 	if (skipped) {
 		vfun_packet_head_(vfun_packet_at_(tx, tx->head), VFUN_PACKET_KIND_SKIP,
@@ -298,7 +298,7 @@ static inline const void *vfun_packet_bad_(struct vfun_packet_rx *rx)
 {
 	rx->bad++;
 	rx->tail = rx->head;
-	return 0;
+	return (void *)0;
 }
 
 /* Whether there is anything, as far as is known, or as the sender says now. */
@@ -359,7 +359,7 @@ static inline const void *vfun_packet_next(struct vfun_packet_rx *rx, uint32_t *
 		rx->taken_bytes += *bytes;
 		return at + VFUN_PACKET_RECORD_HEAD;
 	}
-	return 0;
+	return (void *)0;
 }
 
 /* The frame that came last was not used: too long for here, or no memory for it. */

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Ports: network interfaces whose frames go through rings of the window
+ * (docs/protocol.md, section 16).
+ *
+ * ports.c decides which interfaces there are, and gets and gives back the channel of
+ * each: in one work, which owns struct vfun_ports and the first part of each port.
+ * netdev.c moves frames. What both touch:
+ *
+ *  p->lock       spin, softirqs off. Who receives, and p->open.
+ *  queue's lock  of the kernel, for its transmit queue, inside of p->lock. Who sends.
+ *  p->live       whether the rings may be touched. It changes under both locks, so each
+ *                of them keeps it as it is. It becomes true under map_sem (read) alone,
+ *                with a channel that is not dead, and vfun_kill makes it false under
+ *                map_sem (written): so nobody touches a ring whose pages may be another's.
+ *
+ * rtnl is outermost of all. It is held around open, stop and changes of the interface,
+ * and the work takes it to register and unregister. So the work must not be inside
+ * (vfun_enter) or hold a lock of this module then: who holds rtnl may wait for those,
+ * and removal waits for all who are inside.
+ */
+#ifndef VFUN_PORT_H
+#define VFUN_PORT_H
+
+#include <linux/etherdevice.h>
+#include <linux/hrtimer.h>
+#include <linux/if_vlan.h>
+#include <linux/netdevice.h>
+
+#include "vfun.h"
+#include "vfun_packet.h"
+
+/* A frame has so many bytes more than the interface's MTU, at most: with one tag. */
+#define VFUN_FRAME_MORE (ETH_HLEN + VLAN_HLEN)
+
+struct vfun_port {
+	struct net_device *net;
+	struct vfun_device *dev;
+	unsigned int number;		/* its place in the table */
+	u64 id;				/* its entry's */
+	u32 ring_bytes;
+
+	/* The work's own (ports.c). */
+	bool missing;			/* its entry is not there */
+	unsigned long goes;		/* when the interface goes, if that lasts */
+	u64 grant;			/* 0: none */
+	struct vfun_channel *ch;	/* referenced; NULL: none */
+	unsigned int failures;		/* since it last worked for a while */
+	unsigned long again;		/* when the host is asked next */
+	unsigned long since;		/* when the channel came */
+
+	struct napi_struct napi;
+	struct hrtimer room_timer;
+
+	/* Under lock. */
+	spinlock_t lock;
+	bool open;
+	bool live;			/* also under the queue's lock */
+	struct vfun_packet_rx rx;
+	u64 joined;
+
+	/* Under the queue's lock. */
+	struct vfun_packet_tx tx;
+	const u64 *head;		/* the host's head page */
+	u16 vector_out;
+	u64 rings, stops;
+	u64 room_ns;
+
+	u64 rung;			/* under bell_lock */
+};
+
+struct vfun_ports {
+	struct vfun_device *dev;
+	struct delayed_work work;
+
+	/* The work's own. */
+	struct vfun_port *port[VFUN_PORTS_MAX];
+	u64 refused[VFUN_PORTS_MAX];	/* an entry's id that was complained of */
+	struct vfun_file *vf;		/* the session; NULL: none */
+	u64 generation;			/* that was seen last */
+	unsigned long steady;		/* when the table is complete for sure */
+	struct vfun_port_entry table[VFUN_PORTS_MAX];	/* as it was read last */
+	unsigned int failures;
+	unsigned long again;
+};
+
+/* netdev.c */
+struct vfun_port *vfun_port_new(struct vfun_device *dev, unsigned int number,
+				const struct vfun_port_entry *e);
+void vfun_port_free(struct vfun_port *p);
+void vfun_port_join(struct vfun_port *p);
+void vfun_port_look(struct vfun_port *p);
+bool vfun_port_is_open(struct vfun_port *p);
+
+/* ethtool.c */
+extern const struct ethtool_ops vfun_ethtool_ops;
+
+#endif
