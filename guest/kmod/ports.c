@@ -130,7 +130,7 @@ static void leave_channel(struct vfun_port *p)
 }
 
 /* One request; 0: it was acked. What the host refused is said once. The caller is inside. */
-static int ask(struct vfun_ports *ports, struct vfun_port *p, struct vfun_request *r)
+static int ask(struct vfun_port *p, struct vfun_request *r)
 {
 	const struct vfun_nack_body *nack = (void *)r->answer;
 	int ret = vfun_request_run(r);
@@ -138,8 +138,9 @@ static int ask(struct vfun_ports *ports, struct vfun_port *p, struct vfun_reques
 	if (ret || r->x.acked)
 		return ret;
 	/* The session has ended without us: another one is needed. */
-	if (nack->code == VFUN_NACK_CODE_BAD_HANDLE ||
-	    nack->code == VFUN_NACK_CODE_STALE)
+	if (r->x.kind == VFUN_KIND_NEGOTIATE &&
+	    (nack->code == VFUN_NACK_CODE_BAD_HANDLE ||
+	     nack->code == VFUN_NACK_CODE_STALE))
 		return -ENOTCONN;
 	if (p->failures == 1)
 		netdev_warn(p->net, "the host refuses the channel: %*pE\n",
@@ -196,7 +197,7 @@ static int negotiate(struct vfun_ports *ports, struct vfun_port *p)
 	body->wait = VFUN_WAIT_MODE_HYBRID;
 	body->kind = VFUN_CHANNEL_KIND_PACKETS;
 	shape_of(p, body->shape);
-	ret = ask(ports, p, r);
+	ret = ask(p, r);
 	ack = (void *)r->answer;
 	if (!ret)
 		p->grant = ack->grant;
@@ -229,14 +230,14 @@ static int activate(struct vfun_ports *ports, struct vfun_port *p)
 	if (!r)
 		return -ENOMEM;
 	((struct vfun_of_grant *)r->body)->grant = p->grant;
-	ret = ask(ports, p, r);
+	ret = ask(p, r);
 	ack = (void *)r->answer;
 	if (!ret && !fits(p, ack))
 		ret = -EPROTO;
 	if (!ret)
 		p->ch = vfun_channel_find(ports->vf, ack->channel);
 	if (!ret && !p->ch)
-		ret = -ENOTCONN;
+		ret = -ECANCELED;
 	vfun_request_free(r);
 	return ret;
 }
