@@ -71,10 +71,11 @@ fn socket() -> std::io::Result<OwnedFd> {
     let of_type = c_int::from(TYPE.to_be());
     // SAFETY: the call touches no memory.
     let socket = owned(unsafe { libc::socket(libc::AF_PACKET, kind, of_type) })?;
-    // SAFETY: zeros are an address; the name is a string with its end.
+    // SAFETY: zeros are an address.
     let mut at: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     at.sll_family = libc::AF_PACKET as u16;
     at.sll_protocol = TYPE.to_be();
+    // SAFETY: the name is a string with its end.
     at.sll_ifindex = unsafe { libc::if_nametoindex(c"vfport0".as_ptr()) } as c_int;
     let bytes = size_of_val(&at) as u32;
     // SAFETY: the address is one of so many bytes, and lives as long as the call.
