@@ -93,7 +93,7 @@ fn guests_reach_their_host_and_each_other_through_a_bridge() {
         return;
     }
     bridge();
-    let stand = Stand::start();
+    let stand = Stand::with(&["--ports"]);
     let guests = std::thread::scope(|s| {
         let boots = [0, 1].map(|n| {
             let stand = &stand;
@@ -129,13 +129,13 @@ fn guests_reach_their_host_and_each_other_through_a_bridge() {
     tell(&stand, &["port", "remove", "vm1", "eth1"]);
     ok(
         b,
-        "for i in $(seq 100); do ip link show eth1 2>/dev/null || exit 0; usleep 50000; done; exit 1",
+        "for i in $(seq 500); do ip link show eth1 >/dev/null 2>&1 || exit 0; usleep 50000; done; exit 1",
     );
     assert!(!std::path::Path::new("/sys/class/net/vm1.eth1").exists(), "its tap device is gone");
     tell(&stand, &["port", "add", "vm1", "eth1", "--switch", BRIDGE]);
     ok(
         b,
-        "for i in $(seq 100); do ip link show eth1 2>/dev/null && exit 0; usleep 50000; done; exit 1",
+        "for i in $(seq 500); do ip link show eth1 >/dev/null 2>&1 && exit 0; usleep 50000; done; exit 1",
     );
     up(b, 1);
     reaches(b, &address(0));
@@ -148,7 +148,7 @@ fn a_port_outlives_its_service_its_manager_and_its_module() {
         return;
     }
     bridge();
-    let mut stand = Stand::start();
+    let mut stand = Stand::with(&["--ports"]);
     let guest = vm(&stand, 0, "");
     reaches(&guest, HOST);
 
