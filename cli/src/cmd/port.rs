@@ -32,7 +32,7 @@ pub enum Sub {
     /// FULL counts frames for the VM that found no room: the VM did not take earlier ones in time. AWAY counts
     /// those that came while its interface was down, or that were too long for it. REFUSED counts
     /// frames of the VM that the host's interface did not take. BAD counts how often what the VM wrote made no sense.
-    /// All of them begin anew when the VM starts.
+    /// All of them begin anew when the VM's interface is set up.
     Stats {
         /// Only of this client, or of one VM of it.
         #[arg(long, value_name = "CLIENT[/VM]")]
@@ -50,8 +50,8 @@ pub enum Sub {
 /// Give a VM a port, or change one. The VM's kernel module shows it as a network interface.
 ///
 /// On this host the port is a tap device, which the manager makes, and puts into a bridge of Linux or of Open
-/// vSwitch if one is named. The port stands in the client's manifest from then on. A port that is changed ends
-/// and begins anew in its VM.
+/// vSwitch if one is named. The port stands in the client's manifest from then on. What is not named of a port
+/// that is there stays as it is. A port that is changed ends and begins anew in its VM.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The VM: CLIENT, or CLIENT/VM.
@@ -61,13 +61,16 @@ pub struct Args {
     /// The bridge, of Linux or of Open vSwitch, that the port is put into. None: into no bridge.
     #[arg(long, value_name = "BRIDGE")]
     switch: Option<String>,
+    /// Put it into no bridge any more.
+    #[arg(long, conflicts_with = "switch")]
+    no_switch: bool,
     /// The tap device on this host [default: made of the names of VM and port].
     #[arg(long, value_name = "NAME")]
     tap: Option<String>,
     /// The address of the interface in the VM [default: made of the names; the same each time].
     #[arg(long, value_name = "ADDRESS")]
     mac: Option<String>,
-    /// Bytes of the longest packet behind an Ethernet header, 68 to 65535 [default: 1500].
+    /// Bytes of the longest packet behind an Ethernet header, 68 to 65521 [default: 1500].
     #[arg(long, value_name = "BYTES")]
     mtu: Option<u16>,
     /// Size of each of the two rings in the VM's window, a power of two [default: 2MiB].
@@ -121,7 +124,7 @@ fn add(admin: &Admin, output: Output, args: &Args) -> Result<()> {
         mtu: args.mtu,
         ring: args.ring.clone(),
         tap: args.tap.clone(),
-        switch: args.switch.clone(),
+        switch: args.switch.clone().or(args.no_switch.then(String::new)),
     };
     output.done(admin.tell(&Ask::AddPort { client, vm, name: args.port.clone(), port })?)
 }

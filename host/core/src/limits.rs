@@ -179,6 +179,9 @@ pub const FOLDERS_WAIT: Duration = Duration::from_millis(100);
 /// Between two looks at the threads of services whose processors no control
 /// group shares.
 pub const THREADS_LOOK: Duration = Duration::from_secs(1);
+/// Between two looks at the tap devices of ports, each some reads of sysfs: what somebody took away
+/// comes back, and what failed is tried again.
+pub const TAPS_LOOK: Duration = Duration::from_secs(2);
 /// How long a switch has for a change of its ports: it answers in milliseconds, or not at all.
 pub const SWITCH_TIME: Duration = Duration::from_secs(5);
 /// When the program that asks it is ended, if it does not end by itself.

@@ -17,6 +17,8 @@ use std::path::Path;
 const NAME_BYTES: usize = libc::IFNAMSIZ;
 /// `SIOCBRADDIF` of `linux/sockios.h`, which libc does not have.
 const SIOCBRADDIF: c_ulong = 0x89a2;
+/// `SIOCBRDELIF`, likewise.
+const SIOCBRDELIF: c_ulong = 0x89a3;
 
 /// Whether Linux takes this as the name of an interface.
 pub fn is_name(name: &str) -> bool {
@@ -92,11 +94,18 @@ pub fn keep(tap: &OwnedFd, stays: bool) -> io::Result<()> {
     }
 }
 
-/// Sets an interface's MTU, in bytes behind an Ethernet header, and sets it up.
+/// Sets an interface's MTU, in bytes behind an Ethernet header, and sets it up. What is so already
+/// is not touched.
 pub fn set_up(name: &str, mtu: u16) -> io::Result<()> {
     let (socket, mut r) = (socket()?, request(name)?);
-    r.ifr_ifru.ifru_mtu = mtu.into();
-    ask(&socket, libc::SIOCSIFMTU as c_ulong, &mut r)?;
+    let file = Path::new("/sys/class/net").join(name).join("mtu");
+    if std::fs::read_to_string(file)?.trim() != mtu.to_string() {
+        r.ifr_ifru.ifru_mtu = mtu.into();
+        ask(&socket, libc::SIOCSIFMTU as c_ulong, &mut r)?;
+    }
+    if is_up(name) {
+        return Ok(());
+    }
     let mut r = request(name)?;
     ask(&socket, libc::SIOCGIFFLAGS as c_ulong, &mut r)?;
     // SAFETY: the kernel has just written the flags.
@@ -115,17 +124,66 @@ pub fn is_there(name: &str) -> bool {
     is_name(name) && Path::new("/sys/class/net").join(name).exists()
 }
 
+/// Who made an interface, in the text that people see in `ip link` (its alias); empty if
+/// nobody said so.
+pub fn alias(name: &str) -> String {
+    let file = Path::new("/sys/class/net").join(name).join("ifalias");
+    std::fs::read_to_string(file).unwrap_or_default().trim_end().to_owned()
+}
+
+/// Writes that text, of at most 255 bytes.
+pub fn set_alias(name: &str, text: &str) -> io::Result<()> {
+    std::fs::write(Path::new("/sys/class/net").join(name).join("ifalias"), text)
+}
+
+/// All interfaces of this network namespace, by name.
+pub fn all() -> Vec<String> {
+    let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    entries.filter_map(|e| e.file_name().into_string().ok()).collect()
+}
+
 /// The bridge or switch that an interface is in, if it is in one.
 pub fn master(name: &str) -> Option<String> {
     let to = std::fs::read_link(Path::new("/sys/class/net").join(name).join("master")).ok()?;
     Some(to.file_name()?.to_string_lossy().into_owned())
 }
 
-/// Puts an interface into a bridge of Linux. One that is in it already stays.
-pub fn join(bridge: &str, name: &str) -> io::Result<()> {
-    if master(name).as_deref() == Some(bridge) {
-        return Ok(());
+/// Whether an interface is a tap device.
+pub fn is_tap(name: &str) -> bool {
+    let flags = |text: String| u32::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok();
+    let file = Path::new("/sys/class/net").join(name).join("tun_flags");
+    let found = is_name(name).then(|| std::fs::read_to_string(file).ok()).flatten().and_then(flags);
+    found.is_some_and(|flags| flags & libc::IFF_TAP as u32 != 0)
+}
+
+/// Whether an interface is set up.
+pub fn is_up(name: &str) -> bool {
+    let flags = |text: String| u32::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok();
+    let file = Path::new("/sys/class/net").join(name).join("flags");
+    let found = std::fs::read_to_string(file).ok().and_then(flags);
+    found.is_some_and(|flags| flags & libc::IFF_UP as u32 != 0)
+}
+
+/// Keeps the host's own IPv6 off an interface. A host without IPv6 has none there.
+pub fn without_ipv6(name: &str) -> io::Result<()> {
+    let file = Path::new("/proc/sys/net/ipv6/conf").join(name).join("disable_ipv6");
+    match std::fs::write(file, "1") {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
     }
+}
+
+/// Puts an interface into a bridge of Linux. It must be in none.
+pub fn join(bridge: &str, name: &str) -> io::Result<()> {
+    change_bridge(bridge, name, SIOCBRADDIF)
+}
+
+/// Takes an interface out of a bridge of Linux.
+pub fn leave(bridge: &str, name: &str) -> io::Result<()> {
+    change_bridge(bridge, name, SIOCBRDELIF)
+}
+
+fn change_bridge(bridge: &str, name: &str, what: c_ulong) -> io::Result<()> {
     let index = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: the name ends with a zero and outlives the call.
     let index = unsafe { libc::if_nametoindex(index.as_ptr()) };
@@ -134,7 +192,7 @@ pub fn join(bridge: &str, name: &str) -> io::Result<()> {
     }
     let (socket, mut r) = (socket()?, request(bridge)?);
     r.ifr_ifru.ifru_ifindex = index as c_int;
-    ask(&socket, SIOCBRADDIF, &mut r)
+    ask(&socket, what, &mut r)
 }
 
 #[cfg(test)]
@@ -170,8 +228,13 @@ mod tests {
         let mtu = std::fs::read_to_string(format!("/sys/class/net/{name}/mtu")).unwrap();
         assert_eq!(mtu.trim(), "1400");
         keep(&tap, true).unwrap();
+        set_alias(&name, "who made it").unwrap();
+        assert_eq!(alias(&name), "who made it");
+        assert!(all().contains(&name));
         drop(tap);
-        assert!(is_there(&name) && !is_bridge(&name) && master(&name).is_none());
+        assert!(is_there(&name) && is_tap(&name) && is_up(&name) && !is_tap("lo"));
+        assert!(!is_bridge(&name) && master(&name).is_none());
+        without_ipv6(&name).unwrap();
         let again = open(&name).unwrap();
         keep(&again, false).unwrap();
         drop(again);

@@ -163,7 +163,7 @@ fn guests_reach_their_host_and_each_other_through_a_bridge() {
         b,
         "for i in $(seq 500); do ip link show eth1 >/dev/null 2>&1 || exit 0; usleep 50000; done; exit 1",
     );
-    assert!(!std::path::Path::new("/sys/class/net/vm1.eth1").exists(), "its tap device is gone");
+    until("its tap device is gone", || !is_there("vm1.eth1"));
     tell(&stand, &["port", "add", "vm1", "eth1", "--switch", BRIDGE]);
     ok(
         b,
@@ -218,4 +218,85 @@ fn a_port_outlives_its_service_its_manager_and_its_module() {
 fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+fn is_there(interface: &str) -> bool {
+    std::path::Path::new("/sys/class/net").join(interface).exists()
+}
+
+/// The bridge that an interface is in; empty if it is in none.
+fn master(interface: &str) -> String {
+    let to = std::fs::read_link(format!("/sys/class/net/{interface}/master"));
+    to.map(|to| to.file_name().unwrap().to_str().unwrap().to_owned()).unwrap_or_default()
+}
+
+fn is_up(interface: &str) -> bool {
+    let flags = std::fs::read_to_string(format!("/sys/class/net/{interface}/flags"));
+    flags
+        .is_ok_and(|f| u32::from_str_radix(f.trim().trim_start_matches("0x"), 16).unwrap() & 1 != 0)
+}
+
+fn trouble(stand: &Stand, vm: &str) -> String {
+    port(stand, vm)["trouble"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn tap_devices_are_as_manifests_say_and_nobody_elses_are_touched() {
+    if !inside("ports::tap_devices_are_as_manifests_say_and_nobody_elses_are_touched") {
+        return;
+    }
+    for bridge in ["br0", "br1"] {
+        ip(&format!("link add {bridge} type bridge"));
+        ip(&format!("link set {bridge} up"));
+    }
+    let mut stand = Stand::with(&["--ports"]);
+    for vm in ["a", "b"] {
+        doorbell_client(&stand, vm, "");
+    }
+    tell(&stand, &["port", "add", "a", "eth1", "--switch", "br0", "--mtu", "1400"]);
+    until("it is in br0, and up", || master("a.eth1") == "br0" && is_up("a.eth1"));
+    // What is not named stays.
+    tell(&stand, &["port", "add", "a", "eth1", "--mtu", "1450"]);
+    assert_eq!(port(&stand, "a")["switch"], "br0");
+    tell(&stand, &["port", "add", "a", "eth1", "--switch", "br1"]);
+    until("it moves to br1", || master("a.eth1") == "br1");
+    // What somebody took away comes back.
+    ip("link del a.eth1");
+    until("it is made again", || master("a.eth1") == "br1" && is_up("a.eth1"));
+    tell(&stand, &["port", "add", "a", "eth1", "--no-switch"]);
+    until("it leaves br1", || master("a.eth1").is_empty());
+
+    // A bridge that comes later.
+    tell(&stand, &["port", "add", "a", "eth1", "--switch", "later"]);
+    until("the trouble is said", || trouble(&stand, "a").contains("later is no bridge of Linux"));
+    ip("link add later type bridge");
+    until("it goes there, and nothing is wrong", || {
+        master("a.eth1") == "later" && trouble(&stand, "a").is_empty()
+    });
+
+    // One device for two ports, and what is no tap device.
+    let (status, said) = vfun(&stand, &["port", "add", "b", "eth1", "--tap", "a.eth1"]);
+    assert!(status != 0 && said.contains("is that of port eth1 of client a"), "{said}");
+    tell(&stand, &["port", "add", "b", "eth1", "--tap", "br0", "--switch", "br1"]);
+    until("it is refused", || trouble(&stand, "b").contains("no tap device"));
+    assert!(master("br0").is_empty());
+    tell(&stand, &["port", "remove", "b", "eth1"]);
+    assert!(is_there("br0"));
+    // A tap device that somebody else made is used, and stays.
+    ip("tuntap add mine mode tap");
+    tell(&stand, &["port", "add", "b", "eth1", "--tap", "mine"]);
+    until("it says what to do", || trouble(&stand, "b").contains("ip link set mine up"));
+    ip("link set mine up");
+    until("nothing is wrong", || trouble(&stand, "b").is_empty());
+    tell(&stand, &["port", "remove", "b", "eth1"]);
+
+    // While no manager looks, the manifest changes: the next one removes what is left over.
+    stand.kill_vfund();
+    let manifest = stand.root().join("admin/clients/a.toml");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    let without: String = text.split("[ports").next().unwrap().into();
+    std::fs::write(&manifest, without).unwrap();
+    stand.start_vfund();
+    until("it is removed", || !is_there("a.eth1"));
+    assert!(is_there("mine") && is_up("mine"));
 }

@@ -7,10 +7,12 @@ use crate::ports::{MTU_DEFAULT, Mac, Port, RING_DEFAULT};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
-use vfun_wire::limits::{PACKETS_RING_MAX, PORT_NAME_BYTES, PORTS_MAX};
+use vfun_wire::limits::{PACKETS_RING_MAX, PACKETS_RING_MIN, PORT_NAME_BYTES, PORTS_MAX};
 
 /// The shortest MTU: what IPv4 asks of every network.
 const MTU_MIN: u16 = 68;
+/// The longest one: of a tap device, whose frames have 65,535 bytes at most.
+const MTU_MAX: u16 = 65_521;
 
 /// As many frames of the largest kind fit in a ring, so that a burst is not half lost.
 const FRAMES_MIN: u32 = 8;
@@ -133,12 +135,12 @@ fn one(
 ) -> Result<Port, ManifestError> {
     let port = interface(src, "name", name)?;
     let mtu = match &t.mtu {
-        Some(m) if *m.get_ref() < MTU_MIN => {
-            return Err(src.error(m, format!("ports: mtu is at least {MTU_MIN}")));
+        Some(m) if !(MTU_MIN..=MTU_MAX).contains(m.get_ref()) => {
+            return Err(src.error(m, format!("ports: mtu is from {MTU_MIN} to {MTU_MAX}")));
         }
         said => said.as_ref().map_or(MTU_DEFAULT, |m| *m.get_ref()),
     };
-    let least = (u32::from(mtu) * FRAMES_MIN).next_power_of_two();
+    let least = (u32::from(mtu) * FRAMES_MIN).next_power_of_two().max(PACKETS_RING_MIN);
     let ring_bytes = match &t.ring {
         None => RING_DEFAULT.max(least),
         Some(text) => {
@@ -201,7 +203,9 @@ mod tests {
         };
         wrong("[ports.eth1]\nnumber = 16", 3, "0 to 15");
         wrong("[ports.a]\nnumber = 1\n[ports.b]\nnumber = 1", 5, "port a has this number");
-        wrong("[ports.eth1]\nmtu = 67", 3, "at least 68");
+        wrong("[ports.eth1]\nmtu = 67", 3, "from 68");
+        wrong("[ports.eth1]\nmtu = 65522", 3, "to 65521");
+        wrong("[ports.eth1]\nmtu = 200\nring = \"2 KiB\"", 4, "from 4096");
         wrong("[ports.eth1]\nring = \"3 MiB\"", 3, "power of two");
         wrong("[ports.eth1]\nmtu = 9000\nring = \"64 KiB\"", 4, "for an mtu of 9000");
         wrong("[ports.eth1]\nmac = \"01:00:00:00:00:00\"", 3, "several");

@@ -23,7 +23,10 @@ fn no_client(name: &str) -> String {
 }
 
 /// A table inside of another one, made if it is not there.
-fn sub_table<'a>(table: &'a mut toml::Table, key: &str) -> Result<&'a mut toml::Table, String> {
+pub(super) fn sub_table<'a>(
+    table: &'a mut toml::Table,
+    key: &str,
+) -> Result<&'a mut toml::Table, String> {
     let value = table.entry(key).or_insert_with(|| toml::Table::new().into());
     value.as_table_mut().ok_or_else(|| format!("`{key}` of the manifest is no table"))
 }
@@ -128,6 +131,7 @@ impl Daemon {
                 client.name
             ));
         }
+        self.check_taps(&client)?;
         // Windows first: a VM without one is not declared.
         let made = self.prepare_all(&client)?;
         let path = self.tree.clients().join(file_name(&client.name));
@@ -271,7 +275,9 @@ impl Daemon {
             return Err(format!("client '{client}' has no VM '{vm}'"));
         }
         let changed = self.change_manifest(client, |table| {
-            let of = match table.contains_key("vm") {
+            let named =
+                table.get("vm").and_then(|vms| vms.as_table()).is_some_and(|t| !t.is_empty());
+            let of = match named {
                 true => sub_table(sub_table(table, "vm")?, vm)?,
                 false => table,
             };

@@ -57,6 +57,7 @@ mod setup;
 mod shared_memory;
 mod submissions;
 mod system;
+mod taps;
 mod threads;
 mod wiring;
 
@@ -198,7 +199,7 @@ pub struct Daemon {
     pending: BTreeMap<u32, attach::Pending>,
     helpers: Vec<helpers::Helper>,
     /// The tap devices of VMs' ports.
-    taps: ports::Taps,
+    taps: taps::Taps,
     /// Where it lends network VFs.
     nics: Option<nics::NicsRelay>,
     /// Calls that each channel had answered at the last look.

@@ -358,7 +358,7 @@ impl Daemon {
             admins: BTreeMap::new(),
             pending: BTreeMap::new(),
             helpers: vec![],
-            taps: Default::default(),
+            taps: super::taps::Taps::new(&config.root, config.ports),
             nics: config.nics.then(super::nics::NicsRelay::new),
             answered: BTreeMap::new(),
             last_progress: Instant::now(),

@@ -1,0 +1,391 @@
+//! The tap devices of VMs' ports. A thread of their own makes them and puts them into
+//! bridges and switches, which may take seconds. It compares what is declared with what is
+//! there, again and again, so that what failed is tried again and what somebody took away comes
+//! back.
+
+use crate::core::catalog::Catalog;
+use crate::core::ports::Port;
+use crate::limits::{SWITCH_KILLED, SWITCH_TIME, TAPS_LOOK};
+use std::collections::BTreeMap;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Characters of a mark on a device: the kernel takes 255 bytes.
+const MARK_CHARS: usize = 60;
+/// Between the mark and the switch in which this manager has put the device.
+const IN: &str = "; in ";
+
+/// What is wrong with tap devices, by their names; nothing of those that are as they should be.
+type Trouble = Arc<Mutex<BTreeMap<String, String>>>;
+
+/// A port, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DeclaredPort {
+    pub client: u32,
+    pub vm: String,
+    pub port: Port,
+}
+
+/// Ports by their devices. Of two with one device the first one has it.
+type DeclaredPorts = BTreeMap<String, DeclaredPort>;
+
+/// The tap devices that this manager looks after.
+pub(super) struct Taps {
+    /// What is written on devices that this manager makes, and those before it with its root.
+    mark: String,
+    /// It may make devices and change switches.
+    may_change: bool,
+    declared: DeclaredPorts,
+    trouble: Trouble,
+    /// To the thread; none before there is a port.
+    tell: Option<Sender<DeclaredPorts>>,
+    /// The catalog was looked at since it changed.
+    followed: bool,
+}
+
+impl Taps {
+    /// Of the manager with this root.
+    pub fn new(root: &Path, may_change: bool) -> Self {
+        let mark = format!("port of VirtFun, {}", root.display());
+        Taps {
+            mark: mark.chars().take(MARK_CHARS).collect(),
+            may_change,
+            declared: BTreeMap::new(),
+            trouble: Trouble::default(),
+            tell: None,
+            followed: false,
+        }
+    }
+
+    /// There is another catalog.
+    pub fn catalog_changed(&mut self) {
+        self.followed = false;
+    }
+
+    /// Has the thread follow a catalog, if it may be another one than at the last look.
+    pub fn follow(&mut self, catalog: &Catalog) {
+        if std::mem::replace(&mut self.followed, true) {
+            return;
+        }
+        self.declared = declared(catalog);
+        let left_over =
+            || vfun_taps::all().iter().any(|tap| vfun_taps::alias(tap).starts_with(&self.mark));
+        if self.tell.is_none() && self.declared.is_empty() && !left_over() {
+            return;
+        }
+        if self.tell.is_none() {
+            self.tell = self.begin();
+        }
+        if let Some(tell) = &self.tell {
+            // A thread that is gone has said so.
+            let _ = tell.send(self.declared.clone());
+        }
+    }
+
+    fn begin(&self) -> Option<Sender<DeclaredPorts>> {
+        let (tell, told) = channel();
+        let work = Work {
+            mark: self.mark.clone(),
+            may_change: self.may_change,
+            declared: BTreeMap::new(),
+            trouble: self.trouble.clone(),
+        };
+        let thread = std::thread::Builder::new().name("taps".into());
+        match thread.spawn(move || work.run(&told)) {
+            Ok(_) => Some(tell),
+            Err(e) => {
+                tracing::error!("no tap device is made for a port: no thread: {e}");
+                None
+            }
+        }
+    }
+
+    /// Whether its device is a port's own, and not one that an earlier port has.
+    pub fn has(&self, port: &DeclaredPort) -> bool {
+        self.declared.get(&port.port.tap) == Some(port)
+    }
+
+    /// What is wrong with a port's device, and what to do.
+    pub fn trouble_of(&self, port: &DeclaredPort) -> Option<String> {
+        let tap = &port.port.tap;
+        match self.declared.get(tap) {
+            Some(owner) if owner == port => {
+                self.trouble.lock().unwrap_or_else(PoisonError::into_inner).get(tap).cloned()
+            }
+            Some(owner) => Some(format!(
+                "the tap device {tap} is that of port {} of VM {}: give this port another `tap`",
+                owner.port.name, owner.vm
+            )),
+            None => None,
+        }
+    }
+}
+
+/// All ports, by client, VM and number.
+fn declared(catalog: &Catalog) -> DeclaredPorts {
+    let mut all = BTreeMap::new();
+    for client in catalog.clients.values() {
+        for (vm, ports) in &client.ports {
+            for port in ports {
+                let (vm, port) = (vm.clone(), port.clone());
+                let declared = DeclaredPort { client: client.id, vm, port };
+                all.entry(declared.port.tap.clone()).or_insert(declared);
+            }
+        }
+    }
+    all
+}
+
+/// A sentence for an error of the system with what was done, and what to do.
+pub(super) fn advised(tap: &str, e: &io::Error) -> String {
+    match (e.kind(), e.raw_os_error()) {
+        (io::ErrorKind::PermissionDenied, _) => format!(
+            "this manager may not do that ({e}): start vfund with --ports, as root, or make the device: `ip tuntap add dev {tap} mode tap user USER` with the user of vfund"
+        ),
+        (io::ErrorKind::NotFound, _) => {
+            format!("this host has no /dev/net/tun ({e}): `modprobe tun`")
+        }
+        // EBUSY: somebody has it open.
+        (_, Some(16)) => {
+            "another program has it open: end that one, or give the port another `tap`".into()
+        }
+        _ => e.to_string(),
+    }
+}
+
+/// The thread's own.
+struct Work {
+    mark: String,
+    may_change: bool,
+    declared: DeclaredPorts,
+    trouble: Trouble,
+}
+
+impl Work {
+    /// Follows what it is told, and looks again in between. Ends with the manager.
+    fn run(mut self, told: &Receiver<DeclaredPorts>) {
+        loop {
+            match told.recv_timeout(TAPS_LOOK) {
+                Ok(declared) => self.declared = declared,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            // Only the newest counts.
+            self.declared = told.try_iter().last().unwrap_or(std::mem::take(&mut self.declared));
+            self.look();
+        }
+    }
+
+    fn look(&self) {
+        for tap in vfun_taps::all() {
+            if !self.declared.contains_key(&tap) && self.is_own(&tap) {
+                self.say(&tap, self.remove(&tap).err());
+            }
+        }
+        for (tap, declared) in &self.declared {
+            self.say(tap, self.make(&declared.port).err());
+        }
+        let mut all = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|tap, _| self.declared.contains_key(tap) || self.is_own(tap));
+    }
+
+    /// Notes what is wrong with a device, and says it once.
+    fn say(&self, tap: &str, what: Option<String>) {
+        let mut all = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        match what {
+            None => _ = all.remove(tap),
+            Some(what) => {
+                if all.get(tap) != Some(&what) {
+                    tracing::warn!("the tap device {tap}: {what}");
+                }
+                all.insert(tap.to_owned(), what);
+            }
+        }
+    }
+
+    /// Whether this manager made a device, or one before it.
+    fn is_own(&self, tap: &str) -> bool {
+        vfun_taps::alias(tap).starts_with(&self.mark)
+    }
+
+    /// The switch in which this manager has put a device, as the device itself says.
+    fn put_into(&self, tap: &str) -> Option<String> {
+        let alias = vfun_taps::alias(tap);
+        Some(alias.strip_prefix(&self.mark)?.strip_prefix(IN)?.to_owned())
+    }
+
+    fn note_switch(&self, tap: &str, switch: Option<&str>) -> Result<(), String> {
+        let text = switch.map_or_else(|| self.mark.clone(), |s| format!("{}{IN}{s}", self.mark));
+        vfun_taps::set_alias(tap, &text).map_err(|e| format!("its alias: {e}"))
+    }
+
+    /// Makes a port's device as it is to be: it is there, in its switch, and up.
+    fn make(&self, port: &Port) -> Result<(), String> {
+        let tap = &port.tap;
+        if !vfun_taps::is_there(tap) {
+            let made = vfun_taps::open(tap).and_then(|device| vfun_taps::keep(&device, true));
+            made.map_err(|e| advised(tap, &e))?;
+            self.note_switch(tap, None)?;
+            // The host's own network is not for the VM, also while it is in no bridge.
+            vfun_taps::without_ipv6(tap).map_err(|e| format!("IPv6 of the host: {e}"))?;
+        }
+        if !vfun_taps::is_tap(tap) {
+            return Err(format!(
+                "an interface {tap} is there that is no tap device: give the port another `tap`"
+            ));
+        }
+        // One that somebody else made is as that one wants it.
+        if !self.is_own(tap) || !self.may_change {
+            return as_it_is(port);
+        }
+        self.join(port)?;
+        vfun_taps::set_up(tap, port.mtu).map_err(|e| format!("its MTU {}: {e}", port.mtu))
+    }
+
+    /// Puts a device of ours into the switch that its port names, and out of another one.
+    fn join(&self, port: &Port) -> Result<(), String> {
+        let (tap, wanted) = (&port.tap, port.switch.as_deref());
+        let was = self.put_into(tap);
+        if let Some(was) = was.as_deref().filter(|was| Some(*was) != wanted) {
+            leave(was, tap)?;
+            self.note_switch(tap, None)?;
+        }
+        let Some(switch) = wanted else { return Ok(()) };
+        if vfun_taps::is_bridge(switch) {
+            match vfun_taps::master(tap) {
+                Some(master) if master == switch => {}
+                Some(master) => {
+                    return Err(format!(
+                        "it is in {master}: take it out there, or let its port name that"
+                    ));
+                }
+                None => vfun_taps::join(switch, tap)
+                    .map_err(|e| format!("it could not be put into the bridge {switch}: {e}"))?,
+            }
+        } else if was.as_deref() != wanted
+            || vfun_taps::master(tap).is_none() && !in_switch(switch, tap)
+        {
+            vsctl(&["--may-exist", "add-port", switch, tap]).map_err(|e| {
+                format!("{switch} is no bridge of Linux, and Open vSwitch says: {e}")
+            })?;
+        }
+        match was.as_deref() == wanted {
+            true => Ok(()),
+            false => self.note_switch(tap, wanted),
+        }
+    }
+
+    /// Removes a device of ours. A service may have it open for a moment more.
+    fn remove(&self, tap: &str) -> Result<(), String> {
+        if let Some(switch) = self.put_into(tap) {
+            leave(&switch, tap)?;
+            self.note_switch(tap, None)?;
+        }
+        let removed = vfun_taps::open(tap).and_then(|device| vfun_taps::keep(&device, false));
+        removed.map_err(|e| format!("it stays for now: {}", advised(tap, &e)))
+    }
+}
+
+/// What is to be done by hand with a device that is not this manager's to change.
+fn as_it_is(port: &Port) -> Result<(), String> {
+    let tap = &port.tap;
+    if !vfun_taps::is_up(tap) {
+        return Err(format!(
+            "it is down, and was not made by this manager: `ip link set {tap} up`"
+        ));
+    }
+    match (&port.switch, vfun_taps::master(tap)) {
+        (Some(switch), master)
+            if vfun_taps::is_bridge(switch) && master.as_ref() != Some(switch) =>
+        {
+            Err(format!(
+                "it is not in {switch}, and was not made by this manager: `ip link set {tap} master {switch}`"
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Takes a device out of a bridge or switch in which it was put. One that is not there is left.
+fn leave(switch: &str, tap: &str) -> Result<(), String> {
+    match (vfun_taps::is_bridge(switch), vfun_taps::master(tap)) {
+        (true, Some(master)) if master == switch => vfun_taps::leave(switch, tap)
+            .map_err(|e| format!("it could not be taken out of {switch}: {e}")),
+        (true, _) => Ok(()),
+        // A bridge that is gone has let it go; a switch that does not run has it still.
+        (false, None) if !vfun_taps::is_there(switch) && vsctl(&["br-exists", switch]).is_err() => {
+            Ok(())
+        }
+        (false, _) => vsctl(&["--if-exists", "del-port", switch, tap])
+            .map_err(|e| format!("it could not be taken out of {switch}: {e}")),
+    }
+}
+
+/// Whether Open vSwitch's database has a device in this bridge.
+fn in_switch(switch: &str, tap: &str) -> bool {
+    said_by_vsctl(&["port-to-br", tap]).is_ok_and(|bridge| bridge.trim() == switch)
+}
+
+fn vsctl(words: &[&str]) -> Result<(), String> {
+    said_by_vsctl(words).map(drop)
+}
+
+/// Runs `ovs-vsctl`, which ends by itself in time.
+fn said_by_vsctl(words: &[&str]) -> Result<String, String> {
+    let time = format!("--timeout={}", SWITCH_TIME.as_secs());
+    let child = Command::new("ovs-vsctl")
+        .args([time.as_str()].iter().chain(words))
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => {
+            "no ovs-vsctl is installed: install openvswitch-switch".to_owned()
+        }
+        _ => format!("ovs-vsctl could not be started: {e}"),
+    })?;
+    let since = Instant::now();
+    let ended = loop {
+        match child.try_wait() {
+            Ok(Some(end)) => break end,
+            Ok(None) if since.elapsed() < SWITCH_KILLED => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Ok(None) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err("ovs-vsctl did not end: is ovsdb-server running?".into());
+            }
+            Err(e) => return Err(format!("ovs-vsctl was lost: {e}")),
+        }
+    };
+    let text = [read(child.stdout.take()), read(child.stderr.take())];
+    match ended.success() {
+        true => Ok(text[0].clone()),
+        false => {
+            let first: String =
+                text[1].lines().next().unwrap_or("nothing").chars().take(200).collect();
+            Err(match first.contains("Permission denied") {
+                true => format!(
+                    "{first}: run vfund as root, or as a user that may reach the switch's socket"
+                ),
+                false => first,
+            })
+        }
+    }
+}
+
+/// What a program that has ended said: a line or two, less than a pipe holds.
+fn read(from: Option<impl io::Read>) -> String {
+    let mut text = String::new();
+    if let Some(from) = from {
+        let _ = from.take(4096).read_to_string(&mut text);
+    }
+    text
+}
