@@ -89,11 +89,14 @@ int vfun_device_add(struct vfun_window *win)
 
 bells:
 	vfun_bells_stop(win);
-	/* The interrupt handler may have made ports come. */
+ports:
+	/* The interrupt handler may have made ports come, and they a session. */
 	vfun_kill_device(dev);
 	synchronize_srcu(&win->srcu);
+	cancel_delayed_work_sync(&dev->beat_work);
+	cancel_work_sync(&dev->reap_work);
+	cancel_delayed_work_sync(&dev->tables_work);
 	vfun_ports_stop(dev);
-ports:
 	win->dev = NULL;
 	vfun_ports_free(dev);
 wq:

@@ -64,7 +64,8 @@ struct vfun_file *vfun_file_new(struct vfun_device *dev,
 	mutex_lock(&vfun_lock);
 	if (vfun_gone(dev)) {
 		ret = -ENODEV;
-	} else if (dev->file_count >= VFUN_FILES_MAX) {
+	} else if (mapping && dev->file_count >= VFUN_FILES_MAX) {
+		/* The module's own is never one too many. */
 		ret = -EMFILE;
 	} else {
 		kref_get(&dev->ref);

@@ -459,9 +459,15 @@ static void run_all(struct vfun_ports *ports)
 			session_end(ports);
 		return;
 	}
-	for (n = 0; n < VFUN_PORTS_MAX; n++)
-		if (ports->port[n] && port_run(ports, ports->port[n]) == -ENOTCONN)
+	for (n = 0; n < VFUN_PORTS_MAX; n++) {
+		int ret = ports->port[n] ? port_run(ports, ports->port[n]) : 0;
+
+		if (ret == -ENOTCONN)
 			over = true;
+		/* A host that is silent would be waited for by each port in turn. */
+		if (ret == -ETIMEDOUT)
+			break;
+	}
 	if (!over)
 		return;
 	session_end(ports);
@@ -546,6 +552,8 @@ void vfun_ports_free(struct vfun_device *dev)
 	for (n = 0; n < VFUN_PORTS_MAX; n++)
 		if (ports->port[n])
 			port_goes(ports, n);
+	/* One who was just opening an interface may have kicked it. */
+	cancel_delayed_work_sync(&ports->work);
 	session_end(ports);
 	dev->ports = NULL;
 	kfree(ports);

@@ -266,9 +266,8 @@ impl Work {
                 None => vfun_taps::join(switch, tap)
                     .map_err(|e| format!("it could not be put into the bridge {switch}: {e}"))?,
             }
-        } else if was.as_deref() != wanted
-            || vfun_taps::master(tap).is_none() && !in_switch(switch, tap)
-        {
+        } else if was.as_deref() != wanted {
+            // Once: its database keeps the port, and who takes it out there means it.
             vsctl(&["--may-exist", "add-port", switch, tap]).map_err(|e| {
                 format!("{switch} is no bridge of Linux, and Open vSwitch says: {e}")
             })?;
@@ -325,23 +324,14 @@ fn leave(switch: &str, tap: &str) -> Result<(), String> {
     }
 }
 
-/// Whether Open vSwitch's database has a device in this bridge.
-fn in_switch(switch: &str, tap: &str) -> bool {
-    said_by_vsctl(&["port-to-br", tap]).is_ok_and(|bridge| bridge.trim() == switch)
-}
-
-fn vsctl(words: &[&str]) -> Result<(), String> {
-    said_by_vsctl(words).map(drop)
-}
-
 /// Runs `ovs-vsctl`, which ends by itself in time.
-fn said_by_vsctl(words: &[&str]) -> Result<String, String> {
+fn vsctl(words: &[&str]) -> Result<(), String> {
     let time = format!("--timeout={}", SWITCH_TIME.as_secs());
     let child = Command::new("ovs-vsctl")
         .args([time.as_str()].iter().chain(words))
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn();
     let mut child = child.map_err(|e| match e.kind() {
@@ -365,20 +355,17 @@ fn said_by_vsctl(words: &[&str]) -> Result<String, String> {
             Err(e) => return Err(format!("ovs-vsctl was lost: {e}")),
         }
     };
-    let text = [read(child.stdout.take()), read(child.stderr.take())];
-    match ended.success() {
-        true => Ok(text[0].clone()),
-        false => {
-            let first: String =
-                text[1].lines().next().unwrap_or("nothing").chars().take(200).collect();
-            Err(match first.contains("Permission denied") {
-                true => format!(
-                    "{first}: run vfund as root, or as a user that may reach the switch's socket"
-                ),
-                false => first,
-            })
-        }
+    if ended.success() {
+        return Ok(());
     }
+    let text = read(child.stderr.take());
+    let first: String = text.lines().next().unwrap_or("nothing").chars().take(200).collect();
+    Err(match first.contains("Permission denied") {
+        true => {
+            format!("{first}: run vfund as root, or as a user that may reach the switch's socket")
+        }
+        false => first,
+    })
 }
 
 /// What a program that has ended said: a line or two, less than a pipe holds.
