@@ -327,6 +327,8 @@ fn a_host_that_writes_anything_crashes_nothing() {
         ok(&guest, "sleep 1; portstats sw0 > /dev/null");
     }
     println!("{}", ok(&guest, "portstats sw0; ifconfig sw0"));
+    assert!(stat(&guest, "bad") > 100 && stat(&guest, "taken") > 1000, "too little came");
+    assert!(stat(&guest, "sent") > 1000, "too little was sent");
     host.mood(Mood::Nonsense);
     for _ in 0..5 {
         ok(&guest, "sleep 1; ip link set sw0 down; ip link set sw0 up");
