@@ -29,7 +29,8 @@ pub enum Sub {
     },
     /// Count frames of ports. Numbers are at most some seconds old.
     ///
-    /// FULL counts frames for the VM that found no room: the VM did not take them in time. REFUSED counts
+    /// FULL counts frames for the VM that found no room: the VM did not take earlier ones in time. AWAY counts
+    /// those that came while its interface was down, or that were too long for it. REFUSED counts
     /// frames of the VM that the host's interface did not take. BAD counts how often what the VM wrote made no sense.
     /// All of them begin anew when the VM starts.
     Stats {
@@ -197,7 +198,8 @@ fn render_counts(ports: &[PortRow]) -> String {
         return "no VM uses a port\n".into();
     }
     let mut table = Table::new(&[
-        "VM", "PORT", ">FROM VM", ">BYTES", ">TO VM", ">BYTES", ">FULL", ">REFUSED", ">BAD",
+        "VM", "PORT", ">FROM VM", ">BYTES", ">TO VM", ">BYTES", ">FULL", ">AWAY", ">REFUSED",
+        ">BAD",
     ]);
     for p in ports {
         let Some(c) = &p.counts else { continue };
@@ -209,6 +211,7 @@ fn render_counts(ports: &[PortRow]) -> String {
             out::count(c.to_vm),
             out::bytes(c.to_vm_bytes),
             out::count(c.full),
+            out::count(c.away),
             out::count(c.refused),
             out::count(c.bad),
         ]);

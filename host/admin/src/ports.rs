@@ -68,9 +68,10 @@ pub struct PortCounts {
     /// From the host to the VM.
     pub to_vm: u64,
     pub to_vm_bytes: u64,
-    /// For the VM, and there was no room: the VM did not take them in time, or has its
-    /// interface down.
+    /// For the VM, and there was no room: the VM did not take earlier ones in time.
     pub full: u64,
+    /// For the VM, and its interface was down, or takes none so long.
+    pub away: u64,
     /// From the VM, and the host's interface did not take them.
     pub refused: u64,
     /// How often what the VM sent made no sense.

@@ -1,7 +1,7 @@
 //! What is offered to whom: functions and clients, as the manifests declare them.
 
 use crate::policy::{Key, Policy, key_of, matches};
-use crate::ports::Port;
+use crate::ports::{self, Port};
 use crate::rdma::Rdma;
 use crate::services::Owner;
 use core::net::IpAddr;
@@ -323,7 +323,10 @@ impl Client {
 
     /// Whether its manifest lets it use a function.
     pub fn may_use(&self, function: &str) -> bool {
-        key_of(function) == Key::Submit || self.functions.iter().any(|f| f == "*" || f == function)
+        // Who has ports may use them.
+        let own = function == ports::FUNCTION && !self.ports.is_empty();
+        own || key_of(function) == Key::Submit
+            || self.functions.iter().any(|f| f == "*" || f == function)
     }
 }
 

@@ -30,6 +30,7 @@ mod leases;
 mod notes;
 mod page_tables;
 mod policy;
+mod ports;
 mod queues;
 mod takeover;
 mod vms;

@@ -240,7 +240,7 @@ fn a_channel_that_cannot_be_served_says_why_and_harms_nothing() {
     };
     refused(&App::new(Shape { kind: ChannelKind::Floor, ..Shape::default() }), "does not serve");
     let mut app = App::new(Shape::default());
-    app.place.kind = 3;
+    app.place.kind = 99;
     refused(&app, "unknown kind");
     let mut app = App::new(Shape::default());
     app.bells = None;

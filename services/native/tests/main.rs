@@ -9,4 +9,5 @@ mod common;
 mod later;
 mod life;
 mod loader;
+mod ports;
 mod queues;

@@ -107,11 +107,7 @@ impl RelayedPort {
     /// A burst each way: whether there was anything.
     pub fn turn(&mut self, buffer: &mut [u8]) -> bool {
         // Both, whatever the first one did.
-        let any = self.relay_in(buffer) | self.relay_out(buffer);
-        if any {
-            self.note();
-        }
-        any
+        self.relay_in(buffer) | self.relay_out(buffer)
     }
 
     /// Asks the guest to ring for its next frame, and fences.
@@ -167,11 +163,15 @@ impl RelayedPort {
                 }
             }
         }
+        if !any {
+            return false;
+        }
         // R-PKT-7: a guest that is awake is not rung.
-        if any && self.to_guest.publish() && self.to_guest.must_ring() {
+        if self.to_guest.publish() && self.to_guest.must_ring() {
             self.bell.ring();
         }
-        any
+        self.note();
+        true
     }
 
     /// From the guest to the device.
@@ -188,6 +188,7 @@ impl RelayedPort {
         }
         if any || self.from_guest.counts().bad != bad {
             self.from_guest.take();
+            self.note();
         }
         // What makes no sense is no work: a guest could keep the thread awake by it.
         any

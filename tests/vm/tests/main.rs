@@ -24,6 +24,7 @@ mod nics_programs;
 mod nics_servers;
 mod pinger;
 mod pkcs11;
+mod ports;
 mod raw;
 mod submit;
 mod transports;

@@ -21,7 +21,7 @@ fn offered() -> Bed {
 
 impl Bed {
     /// A session of an app that claims these features.
-    fn app(&mut self, window: u32, app: &str, features: u64) -> u64 {
+    pub(super) fn app(&mut self, window: u32, app: &str, features: u64) -> u64 {
         let h = Hello {
             version_min: U16::new(2),
             version_max: U16::new(9),

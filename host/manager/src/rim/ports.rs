@@ -298,8 +298,8 @@ impl Daemon {
     fn port_counts(&self, g: &Grant) -> Option<PortCounts> {
         let window = self.rim.windows.get(&g.holder.window)?;
         let facts = window.window.facts(&g.told()?)?;
-        let [to_vm, to_vm_bytes, from_vm, from_vm_bytes, full, refused, bad, _] = facts;
-        Some(PortCounts { from_vm, from_vm_bytes, to_vm, to_vm_bytes, full, refused, bad })
+        let [to_vm, to_vm_bytes, from_vm, from_vm_bytes, full, refused, bad, away] = facts;
+        Some(PortCounts { from_vm, from_vm_bytes, to_vm, to_vm_bytes, full, refused, bad, away })
     }
 
     /// Gives a VM one more port, in the manifest that is kept of its client, or changes it.

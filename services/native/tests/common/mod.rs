@@ -7,7 +7,7 @@ mod app;
 pub use app::App;
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -149,12 +149,24 @@ impl Service {
     /// Hands over a channel of any kind in a window, with the bell that rings the service
     /// and the one that rings the app.
     pub fn hand_over(&self, open: Open, window: &OwnedFd, bells: Option<&(Bell, Bell)>) {
+        self.hand_over_with(open, window, bells, &[]);
+    }
+
+    /// The same with more descriptors behind these.
+    pub fn hand_over_with(
+        &self,
+        open: Open,
+        window: &OwnedFd,
+        bells: Option<&(Bell, Bell)>,
+        more: &[BorrowedFd<'_>],
+    ) {
         let path = format!("/proc/self/fd/{}", window.as_raw_fd());
         let reading = std::fs::File::open(path).unwrap();
         let mut fds = vec![reading.as_fd(), window.as_fd()];
         if let Some((service, app)) = bells {
             fds.extend([service.as_fd(), app.as_fd()]);
         }
+        fds.extend(more);
         send(self.socket(), &ToService::Open(open), &fds).unwrap();
     }
 

@@ -1,0 +1,120 @@
+//! Who gets a VM's port: the VM's kernel module, once, as long as the port stays as it is.
+
+use super::*;
+use crate::ports::{self, Mac, Port};
+use vfun_wire::kind::ChannelKind;
+use vfun_wire::packets::PacketsShape;
+
+const RING: u32 = 1 << 14;
+const ALL: u64 = u64::MAX;
+
+fn port(number: u16) -> Port {
+    Port {
+        name: format!("eth{number}"),
+        number,
+        mac: Mac([2, 0, 0, 0, 0, number as u8]),
+        mtu: 1500,
+        ring_bytes: RING,
+        tap: format!("tap{number}"),
+        switch: None,
+    }
+}
+
+/// Client 1 may use `add` alone, and its VM `vm1` has two ports, `b` none.
+fn with_ports(all: &[Port]) -> Catalog {
+    let mut c = catalog();
+    let f = ports::built_in(9);
+    c.functions.insert(f.name.clone(), f);
+    let client = c.clients.get_mut(&1).unwrap();
+    client.functions = vec!["add".into()];
+    client.ports.insert("vm1".into(), all.to_vec());
+    c
+}
+
+/// A window in each VM of client 1, and one of a program on the host.
+fn offered() -> Bed {
+    let mut b = Bed::new();
+    for (window, vm) in [(3, Some("vm1")), (4, Some("b"))] {
+        let (vm, bytes) = (vm.map(str::to_owned), MIB);
+        let (doorbell, death_seen, proven) = (true, false, false);
+        b.feed(Event::WindowUp { window, client: 1, vm, bytes, doorbell, death_seen, proven });
+    }
+    b.feed(Event::Catalog(with_ports(&[port(0), port(1)])));
+    b
+}
+
+impl Bed {
+    fn port(&mut self, window: u32, session: u64, ring: u32, number: u16) -> Result<Handle, Nack> {
+        let mut n = want(ports::FUNCTION);
+        n.kind = U16::new(ChannelKind::Packets.to_wire());
+        n.shape = PacketsShape::new(ring, number).shape();
+        self.negotiate(window, session, n).map(|ack| Handle(ack.grant.get()))
+    }
+}
+
+#[test]
+fn a_vm_gets_its_own_ports_and_each_once() {
+    let mut b = offered();
+    let module = b.app(3, "kernel", ALL);
+    let first = b.port(3, module, RING, 0).unwrap();
+    let told = b.core.catalog().port_of(b.core.grant(first).unwrap()).cloned();
+    assert_eq!(told, Some(port(0)));
+    let e = b.port(3, module, RING, 0).unwrap_err();
+    assert!(e.code == NackCode::OverQuota && e.sentence.contains("eth0"), "{e}");
+    b.port(3, module, RING, 1).unwrap();
+    let e = b.port(3, module, RING, 2).unwrap_err();
+    assert!(e.code == NackCode::UnknownFunction && e.sentence.contains("port 2"), "{e}");
+    let e = b.port(3, module, 2 * RING, 1).unwrap_err();
+    assert!(e.code == NackCode::BeyondLimit && e.sentence.contains("eth1"), "{e}");
+    // Another VM of the client has none.
+    let there = b.app(4, "kernel", ALL);
+    assert_eq!(b.port(4, there, RING, 0).unwrap_err().code, NackCode::UnknownFunction);
+    // Its end makes room.
+    b.ask(3, Kind::Release, module, &first.0.to_le_bytes());
+    b.port(3, module, RING, 0).unwrap();
+}
+
+#[test]
+fn programs_without_the_right_over_the_network_get_none() {
+    let mut b = offered();
+    // Window 1 is of a program on the host, whatever that claims.
+    for (window, features) in [(1, ALL), (3, ALL & !Features::NET_ADMIN.0)] {
+        let session = b.app(window, "program", features);
+        let e = b.port(window, session, RING, 0).unwrap_err();
+        assert!([NackCode::Denied, NackCode::Unsupported].contains(&e.code), "{e}");
+    }
+}
+
+#[test]
+fn a_service_is_told_which_port_it_opens() {
+    let mut b = offered();
+    let module = b.app(3, "kernel", ALL);
+    let grant = b.port(3, module, RING, 1).unwrap();
+    let out = b.ask(3, Kind::Activate, module, &grant.0.to_le_bytes());
+    let service = out.iter().find_map(|a| match a {
+        Action::StartService { service, .. } => Some(*service),
+        _ => None,
+    });
+    let out = b.feed(Event::ServiceReady { service: service.unwrap() });
+    let opened = out.iter().find_map(|a| match a {
+        Action::OpenChannel { port, .. } => Some(port.clone()),
+        _ => None,
+    });
+    assert_eq!(opened, Some(Some(port(1))));
+}
+
+#[test]
+fn a_port_that_changes_or_goes_is_taken_away_and_others_stay() {
+    let mut b = offered();
+    let module = b.app(3, "kernel", ALL);
+    let [first, second] = [0, 1].map(|n| b.port(3, module, RING, n).unwrap());
+    let there = |b: &Bed| [first, second].map(|h| b.core.grant(h).is_some());
+    // The same again is no change.
+    b.feed(Event::Catalog(with_ports(&[port(0), port(1)])));
+    assert_eq!(there(&b), [true, true]);
+    let moved = Port { tap: "other".into(), ..port(1) };
+    b.feed(Event::Catalog(with_ports(&[port(0), moved])));
+    assert_eq!(there(&b), [true, false]);
+    b.feed(Event::Catalog(with_ports(&[])));
+    assert_eq!(there(&b), [false, false]);
+}

@@ -1,0 +1,189 @@
+//! Ports: network interfaces of real guests, by the window, to a bridge of the host.
+
+use serde_json::Value;
+use vfun_testguest::Guest;
+use vfun_tests_local::Stand;
+use vfun_tests_vm::boot;
+use vfun_tests_vm::cli::{json, vfun};
+use vfun_tests_vm::module::{MODULE, doorbell_client, healthy, load, module_config, ok, until};
+use vfun_tests_vm::netns::{inside, ip};
+
+const BRIDGE: &str = "br0";
+const HOST: &str = "10.9.0.1";
+
+/// A bridge with an address of the host's.
+fn bridge() {
+    ip(&format!("link add {BRIDGE} type bridge"));
+    ip(&format!("addr add {HOST}/24 dev {BRIDGE}"));
+    ip(&format!("link set {BRIDGE} up"));
+}
+
+fn address(n: u8) -> String {
+    format!("10.9.0.{}", n + 2)
+}
+
+/// A VM with a port in the bridge, and its interface up.
+fn vm(stand: &Stand, n: u8, more: &str) -> Guest {
+    let name = format!("vm{n}");
+    let port = format!("[ports.eth1]\nswitch = \"{BRIDGE}\"\n{more}");
+    let doorbell = doorbell_client(stand, &name, &port);
+    let mut config = module_config(&format!("ports-{name}"), vec![doorbell]);
+    config.cpus = 1;
+    let guest = boot(&config);
+    load(&guest);
+    up(&guest, n);
+    guest
+}
+
+/// Sets the interface up, and waits until its link is.
+fn up(guest: &Guest, n: u8) {
+    ok(guest, &format!("ip addr add {}/24 dev eth1; ip link set eth1 up", address(n)));
+    carrier(guest);
+}
+
+fn carrier(guest: &Guest) {
+    ok(
+        guest,
+        "for i in $(seq 600); do [ \"$(cat /sys/class/net/eth1/carrier 2>/dev/null)\" = 1 ] && exit 0; usleep 50000; done; ip link; exit 1",
+    );
+}
+
+/// Pings until an answer comes, for a bounded time.
+fn reaches(guest: &Guest, to: &str) {
+    ok(
+        guest,
+        &format!(
+            "for i in $(seq 40); do ping -c 1 -W 1 {to} >/dev/null && exit 0; done; ip addr; exit 1"
+        ),
+    );
+}
+
+/// A port as `vfun port list` has it.
+fn port(stand: &Stand, vm: &str) -> Value {
+    let all = json(stand, &["port", "list"]);
+    let found = all.as_array().unwrap().iter().find(|p| p["vm"] == vm);
+    found.unwrap_or_else(|| panic!("{vm} has no port: {all}")).clone()
+}
+
+/// Runs a command that must succeed, and gives what it says.
+fn tell(stand: &Stand, words: &[&str]) -> String {
+    let (status, said) = vfun(stand, words);
+    assert_eq!(status, 0, "{words:?}: {said}\n{}", stand.log());
+    said
+}
+
+fn is_in_use(stand: &Stand, vm: &str) -> bool {
+    port(stand, vm)["state"] == "active"
+}
+
+/// Copies a file from one guest to another one by HTTP, and compares it.
+fn copies(from: &Guest, at: &str, to: &Guest) {
+    ok(
+        from,
+        "mkdir -p /srv && dd if=/dev/urandom of=/srv/f bs=64k count=64 2>/dev/null && (pidof httpd >/dev/null || httpd -h /srv -p 8000)",
+    );
+    let sum = ok(from, "md5sum < /srv/f");
+    let got = ok(to, &format!("wget -q -O /tmp/f http://{at}:8000/f && md5sum < /tmp/f"));
+    assert_eq!(sum, got);
+}
+
+#[test]
+fn guests_reach_their_host_and_each_other_through_a_bridge() {
+    if !inside("ports::guests_reach_their_host_and_each_other_through_a_bridge") {
+        return;
+    }
+    bridge();
+    let stand = Stand::start();
+    let guests = std::thread::scope(|s| {
+        let boots = [0, 1].map(|n| {
+            let stand = &stand;
+            s.spawn(move || vm(stand, n, if n == 0 { "mtu = 9000\n" } else { "" }))
+        });
+        boots.map(|b| b.join().unwrap())
+    });
+    let [a, b] = &guests;
+    let said = ok(a, "ip link show eth1");
+    let told = port(&stand, "vm0");
+    assert!(said.contains("mtu 9000") && said.contains(told["mac"].as_str().unwrap()), "{said}");
+    for guest in &guests {
+        reaches(guest, HOST);
+    }
+    reaches(a, &address(1));
+    // A large frame is too long for the other VM; IP says so, or cuts it.
+    ok(b, &format!("ping -c 2 -s 1472 {} >/dev/null", address(0)));
+    copies(a, &address(0), b);
+    copies(b, &address(1), a);
+    assert!(is_in_use(&stand, "vm0") && is_in_use(&stand, "vm1"), "{told}");
+    until("counts come", || port(&stand, "vm0")["counts"]["from_vm"].as_u64() > Some(1000));
+    let explained = tell(&stand, &["port", "explain", "vm0", "eth1"]);
+    assert!(explained.contains("bridge br0") && !explained.contains('!'), "{explained}");
+
+    // Down and up again.
+    ok(a, "ip link set eth1 down");
+    until("the port is not in use", || !is_in_use(&stand, "vm0"));
+    ok(a, "ip link set eth1 up");
+    carrier(a);
+    reaches(a, HOST);
+
+    // A port that goes takes its interface along; one that comes brings it.
+    tell(&stand, &["port", "remove", "vm1", "eth1"]);
+    ok(
+        b,
+        "for i in $(seq 100); do ip link show eth1 2>/dev/null || exit 0; usleep 50000; done; exit 1",
+    );
+    assert!(!std::path::Path::new("/sys/class/net/vm1.eth1").exists(), "its tap device is gone");
+    tell(&stand, &["port", "add", "vm1", "eth1", "--switch", BRIDGE]);
+    ok(
+        b,
+        "for i in $(seq 100); do ip link show eth1 2>/dev/null && exit 0; usleep 50000; done; exit 1",
+    );
+    up(b, 1);
+    reaches(b, &address(0));
+    guests.iter().for_each(healthy);
+}
+
+#[test]
+fn a_port_outlives_its_service_its_manager_and_its_module() {
+    if !inside("ports::a_port_outlives_its_service_its_manager_and_its_module") {
+        return;
+    }
+    bridge();
+    let mut stand = Stand::start();
+    let guest = vm(&stand, 0, "");
+    reaches(&guest, HOST);
+
+    // The service: another one takes the rings up, and the counts go on.
+    until("counts come", || port(&stand, "vm0")["counts"]["from_vm"].as_u64() > Some(0));
+    let before = port(&stand, "vm0")["counts"]["from_vm"].as_u64().unwrap();
+    let pid = stand.grants()[0].pid.expect("it is served");
+    kill(pid);
+    until("another service has it", || {
+        stand.grants().first().is_some_and(|g| g.pid.is_some_and(|p| p != pid))
+    });
+    reaches(&guest, HOST);
+    until("counts go on", || port(&stand, "vm0")["counts"]["from_vm"].as_u64() > Some(before));
+
+    // The manager: frames go on without it, and the next one knows the port.
+    ok(&guest, &format!("ping -i 0.2 {HOST} > /tmp/ping 2>&1 & echo $! > /tmp/ping.pid"));
+    stand.kill_vfund();
+    ok(&guest, &format!("ping -c 3 {HOST} > /dev/null"));
+    stand.start_vfund();
+    assert!(is_in_use(&stand, "vm0"), "{}", stand.log());
+    reaches(&guest, HOST);
+
+    // The module, under traffic.
+    ok(
+        &guest,
+        &format!(
+            "ping -f -c 100000 {HOST} >/dev/null 2>&1 & usleep 300000; rmmod vfun && insmod {MODULE}"
+        ),
+    );
+    up(&guest, 0);
+    reaches(&guest, HOST);
+    healthy(&guest);
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
