@@ -156,7 +156,9 @@ sed "s|@PREFIX@|$prefix|g" packaging/vfund.toml > "$to/share/virtfun/vfund.toml"
 "$bin/vfun-agent" completions zsh > "$to/share/zsh/site-functions/_vfun-agent"
 "$bin/vfun-agent" completions fish > "$to/share/fish/vendor_completions.d/vfun-agent.fish"
 # What the unit needs besides for --nics, to be copied where systemd reads it.
-sed "s|@PREFIX@|$prefix|g" packaging/vfund-nics.conf > "$to/share/virtfun/vfund-nics.conf"
+for more in nics ports; do
+    sed "s|@PREFIX@|$prefix|g" packaging/vfund-$more.conf > "$to/share/virtfun/vfund-$more.conf"
+done
 # systemd reads both /usr/lib and /usr/local/lib.
 if [ $system = yes ]; then
     install -d "$to/lib/systemd/system"

@@ -10,6 +10,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use vfun_leases::{Policy, Settings};
+use vfun_manager::privileges::WantedMore;
 use vfun_manager::rim::{Config, Daemon, Foreseen, StartError, TlsFiles};
 use vfun_manager::settings;
 
@@ -78,6 +79,10 @@ struct Args {
     /// Lend VFs of network cards to VMs: starts vfun-nics, which `vfun nics` asks.
     #[arg(long)]
     nics: bool,
+    /// Make the tap devices of VMs' ports, and put them into bridges (`vfun port`). Needs root, or the
+    /// capability net_admin; without it a port uses a device that is there.
+    #[arg(long)]
+    ports: bool,
     /// Who gets the VFs of functions whose manifest says `leased`: none, first,
     /// random, fair, activity or gain.
     #[arg(long, value_name = "POLICY", default_value_t = Policy::Gain)]
@@ -170,6 +175,7 @@ impl Args {
             metrics: self.metrics,
             metrics_program: beside.join("vfun-metrics"),
             nics: self.nics,
+            ports: self.ports,
             nics_program: beside.join("vfun-nics"),
         }
     }
@@ -219,7 +225,8 @@ fn drop_privileges(config: &Config) -> Result<(), String> {
     let own_users = !config.without.contains(&vfun_jail::Layer::OwnUser);
     let addresses = [config.tcp.as_deref(), config.metrics.as_deref()];
     vfun_jail::group::prepare();
-    let kept = vfun_manager::privileges::drop_all_but_needed(own_users, addresses, config.nics)
+    let more = WantedMore { nics: config.nics, ports: config.ports };
+    let kept = vfun_manager::privileges::drop_all_but_needed(own_users, addresses, more)
         .map_err(|e| format!("it cannot give its privileges up: {e}"))?;
     if !kept.is_empty() {
         tracing::info!("keeps of root's capabilities: {}", kept.join(", "));

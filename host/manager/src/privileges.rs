@@ -35,6 +35,22 @@ const NICS: &[(CapabilitySet, &str, &str)] = &[
     (CapabilitySet::DAC_OVERRIDE, "dac_override", "VMs' QMP sockets are those of QEMU's user"),
 ];
 
+/// What it keeps if it makes the tap devices of VMs' ports.
+const PORTS: &[(CapabilitySet, &str, &str)] = &[(
+    CapabilitySet::NET_ADMIN,
+    "net_admin",
+    "tap devices of ports are made, and put into bridges",
+)];
+
+/// Helpers and devices that ask for more than every manager has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WantedMore {
+    /// Network VFs are lent.
+    pub nics: bool,
+    /// Tap devices of ports are made.
+    pub ports: bool,
+}
+
 /// What it keeps if its clients' services get no user of their own.
 const AS_ROOT: &[(CapabilitySet, &str, &str)] = &[(
     CapabilitySet::SETFCAP,
@@ -62,7 +78,7 @@ fn low(address: Option<&str>) -> bool {
 fn needed(
     own_users: bool,
     addresses: [Option<&str>; 2],
-    nics: bool,
+    more: WantedMore,
 ) -> Vec<&'static (CapabilitySet, &'static str, &'static str)> {
     let mut all: Vec<_> = ALWAYS.iter().collect();
     if !user_namespaces() {
@@ -74,8 +90,11 @@ fn needed(
     if addresses.into_iter().any(low) {
         all.extend(LOW_PORTS);
     }
-    if nics {
+    if more.nics {
         all.extend(NICS);
+    }
+    if more.ports && !more.nics {
+        all.extend(PORTS);
     }
     all
 }
@@ -101,11 +120,11 @@ pub fn lacks_for_nics(has: CapabilitySet) -> Option<String> {
 /// Drops everything else, from all sets, for this process and what it starts.
 /// Before there is a second thread: each has its own. `addresses` are those on
 /// which its helpers will listen; `own_users` whether services are to get users of
-/// their own; `nics` whether network VFs are lent. The names of what is left.
+/// their own; `more` what it is to do besides. The names of what is left.
 pub fn drop_all_but_needed(
     own_users: bool,
     addresses: [Option<&str>; 2],
-    nics: bool,
+    more: WantedMore,
 ) -> io::Result<Vec<&'static str>> {
     // What it starts gains nothing by any program's file either.
     rustix::thread::set_no_new_privs(true)?;
@@ -114,7 +133,7 @@ pub fn drop_all_but_needed(
         return Ok(vec![]);
     }
     let others = CapabilitySet::SETUID | CapabilitySet::SETGID;
-    let needed = needed(own_users && had.permitted.contains(others), addresses, nics);
+    let needed = needed(own_users && had.permitted.contains(others), addresses, more);
     let keep = needed.iter().fold(CapabilitySet::empty(), |all, (c, ..)| all | *c) & had.permitted;
     for bit in 0..64 {
         let one = CapabilitySet::from_bits_retain(1 << bit);
@@ -150,16 +169,21 @@ mod tests {
 
     #[test]
     fn each_is_kept_for_a_reason_and_low_ports_only_when_asked_for() {
-        let names = |a| needed(true, a, false).iter().map(|(_, n, _)| *n).collect::<Vec<_>>();
+        let plain = WantedMore::default();
+        let names = |a| needed(true, a, plain).iter().map(|(_, n, _)| *n).collect::<Vec<_>>();
         assert!(names([None, None]).contains(&"setuid"));
         assert!(!names([Some("0.0.0.0:7733"), Some("127.0.0.1:0")]).contains(&"net_bind_service"));
         assert!(names([Some("[::]:443"), None]).contains(&"net_bind_service"));
         assert!(!names([None, None]).contains(&"setfcap"));
-        assert!(needed(false, [None, None], false).iter().any(|(_, n, _)| *n == "setfcap"));
+        assert!(needed(false, [None, None], plain).iter().any(|(_, n, _)| *n == "setfcap"));
         assert!(!names([None, None]).contains(&"net_admin"));
-        assert!(needed(true, [None, None], true).iter().any(|(_, n, _)| *n == "net_admin"));
+        let more = [(true, false), (false, true), (true, true)];
+        for more in more.map(|(nics, ports)| WantedMore { nics, ports }) {
+            let all = needed(true, [None, None], more);
+            assert_eq!(all.iter().filter(|(_, n, _)| *n == "net_admin").count(), 1, "{more:?}");
+        }
         for (.., reason) in
-            ALWAYS.iter().chain(WITHOUT_USER_NAMESPACES).chain(LOW_PORTS).chain(NICS)
+            ALWAYS.iter().chain(WITHOUT_USER_NAMESPACES).chain(LOW_PORTS).chain(NICS).chain(PORTS)
         {
             assert!(reason.len() > 10);
         }

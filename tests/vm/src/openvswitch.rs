@@ -1,4 +1,4 @@
-//! An Open vSwitch with DPDK of the test's own: packaging/ovs-dpdk.sh unpacks it, nothing is
+//! An Open vSwitch of the test's own, with DPDK or without: packaging/ovs-dpdk.sh unpacks it, nothing is
 //! installed.
 
 use crate::flow::HOST;
@@ -28,8 +28,8 @@ pub struct OpenVSwitch {
 }
 
 impl OpenVSwitch {
-    /// Starts it, with its files in a folder.
-    pub fn start(programs: PathBuf, folder: &Path) -> Self {
+    /// Starts its database, with all files in a folder.
+    fn begin(programs: PathBuf, folder: &Path) -> Self {
         std::fs::create_dir_all(folder).unwrap();
         let mut switch = OpenVSwitch { programs, folder: folder.to_owned(), running: vec![] };
         let database = switch.path("conf.db");
@@ -39,6 +39,34 @@ impl OpenVSwitch {
         switch.runs("ovsdb-server", &[&database, &format!("--remote=punix:{socket}")]);
         until("ovsdb-server listens", || Path::new(&socket).exists());
         switch.vsctl("--no-wait init");
+        switch
+    }
+
+    /// Starts one without DPDK, with its files in a folder: its ports are interfaces of the kernel.
+    pub fn start_plain(programs: PathBuf, folder: &Path) -> Self {
+        let mut switch = OpenVSwitch::begin(programs, folder);
+        switch.start_switch();
+        switch
+    }
+
+    /// The switch itself.
+    fn start_switch(&mut self) {
+        let pid = format!("--pidfile={}", self.path("ovs-vswitchd.pid"));
+        let socket = format!("unix:{}", self.path("db.sock"));
+        self.runs("ovs-vswitchd", &[&socket, &pid]);
+    }
+
+    /// Kills the switch without a word, and starts another one with the same database.
+    pub fn kill_and_start(&mut self) {
+        let mut switch = self.running.pop().expect("it runs");
+        switch.kill().unwrap();
+        switch.wait().unwrap();
+        self.start_switch();
+    }
+
+    /// Starts one with DPDK, with its files in a folder.
+    pub fn start(programs: PathBuf, folder: &Path) -> Self {
+        let mut switch = OpenVSwitch::begin(programs, folder);
         let driver = std::fs::read_dir(switch.programs.join("drivers")).unwrap().flatten();
         let drivers: Vec<String> = driver.map(|d| format!("-d {}", d.path().display())).collect();
         let dpdk = format!(
@@ -54,8 +82,7 @@ impl OpenVSwitch {
         let words = ["--no-wait", "set", "Open_vSwitch", "."];
         let dpdk = format!("other_config:dpdk-extra=\"{dpdk}\"");
         switch.vsctl_words(&[&words[..], &[&dpdk]].concat());
-        let pid = format!("--pidfile={}", switch.path("ovs-vswitchd.pid"));
-        switch.runs("ovs-vswitchd", &[&format!("unix:{socket}"), &pid]);
+        switch.start_switch();
         switch
     }
 
@@ -97,6 +124,12 @@ impl OpenVSwitch {
 
     fn path(&self, name: &str) -> String {
         self.folder.join(name).to_str().expect("UTF-8").to_owned()
+    }
+
+    /// What the bridge says to a question in OpenFlow.
+    pub fn ofctl(&self, question: &str, bridge: &str, words: &[&str]) -> String {
+        let bridge = format!("unix:{}", self.path(&format!("{bridge}.mgmt")));
+        self.succeeds("ovs-ofctl", &[&[question, &*bridge], words].concat())
     }
 
     pub fn vsctl(&self, words: &str) -> String {

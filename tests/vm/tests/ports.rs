@@ -1,6 +1,7 @@
 //! Ports: network interfaces of real guests, by the window, to a bridge of the host.
 
 use serde_json::Value;
+use std::path::PathBuf;
 use vfun_testguest::Guest;
 use vfun_tests_local::Stand;
 use vfun_tests_vm::boot;
@@ -10,6 +11,8 @@ use vfun_tests_vm::netns::{inside, ip};
 
 const BRIDGE: &str = "br0";
 const HOST: &str = "10.9.0.1";
+/// Of the first VM.
+const FIRST: u8 = 2;
 
 /// A bridge with an address of the host's.
 fn bridge() {
@@ -19,29 +22,58 @@ fn bridge() {
 }
 
 fn address(n: u8) -> String {
-    format!("10.9.0.{}", n + 2)
+    format!("10.9.0.{}", n + FIRST)
 }
 
 /// A VM with a port in the bridge, and its interface up.
 fn vm(stand: &Stand, n: u8, more: &str) -> Guest {
+    start(stand, n, (FIRST, BRIDGE, more), vec![])
+}
+
+/// The same with a port in another bridge, where the VM with number 0 has this address, and with
+/// more files in it.
+pub fn vm_in(
+    stand: &Stand,
+    n: u8,
+    first: u8,
+    bridge: &str,
+    files: Vec<(PathBuf, String)>,
+) -> Guest {
+    start(stand, n, (first, bridge, ""), files)
+}
+
+fn start(
+    stand: &Stand,
+    n: u8,
+    (first, bridge, more): (u8, &str, &str),
+    files: Vec<(PathBuf, String)>,
+) -> Guest {
     let name = format!("vm{n}");
-    let port = format!("[ports.eth1]\nswitch = \"{BRIDGE}\"\n{more}");
+    let port = format!("[ports.eth1]\nswitch = \"{bridge}\"\n{more}");
     let doorbell = doorbell_client(stand, &name, &port);
     let mut config = module_config(&format!("ports-{name}"), vec![doorbell]);
     config.cpus = 1;
+    config.files.extend(files);
     let guest = boot(&config);
     load(&guest);
-    up(&guest, n);
+    up(&guest, n + first);
     guest
 }
 
-/// Sets the interface up, and waits until its link is.
-fn up(guest: &Guest, n: u8) {
-    ok(guest, &format!("ip addr add {}/24 dev eth1; ip link set eth1 up", address(n)));
+/// Sets the interface up with this address, and waits until its link is.
+fn up(guest: &Guest, last: u8) {
+    ok(guest, &format!("ip addr add 10.9.0.{last}/24 dev eth1; ip link set eth1 up"));
     carrier(guest);
 }
 
-fn carrier(guest: &Guest) {
+/// Nothing is wrong with the port of a VM, and it is in use.
+pub fn healthy_port(stand: &Stand, vm: &str) {
+    let found = port(stand, vm);
+    assert!(found["state"] == "active" && found["trouble"].is_null(), "{found}");
+}
+
+/// Waits until the interface has its link.
+pub fn carrier(guest: &Guest) {
     ok(
         guest,
         "for i in $(seq 600); do [ \"$(cat /sys/class/net/eth1/carrier 2>/dev/null)\" = 1 ] && exit 0; usleep 50000; done; ip link; exit 1",
@@ -49,7 +81,7 @@ fn carrier(guest: &Guest) {
 }
 
 /// Pings until an answer comes, for a bounded time.
-fn reaches(guest: &Guest, to: &str) {
+pub fn reaches(guest: &Guest, to: &str) {
     ok(
         guest,
         &format!(
@@ -59,14 +91,14 @@ fn reaches(guest: &Guest, to: &str) {
 }
 
 /// A port as `vfun port list` has it.
-fn port(stand: &Stand, vm: &str) -> Value {
+pub fn port(stand: &Stand, vm: &str) -> Value {
     let all = json(stand, &["port", "list"]);
     let found = all.as_array().unwrap().iter().find(|p| p["vm"] == vm);
     found.unwrap_or_else(|| panic!("{vm} has no port: {all}")).clone()
 }
 
 /// Runs a command that must succeed, and gives what it says.
-fn tell(stand: &Stand, words: &[&str]) -> String {
+pub fn tell(stand: &Stand, words: &[&str]) -> String {
     let (status, said) = vfun(stand, words);
     assert_eq!(status, 0, "{words:?}: {said}\n{}", stand.log());
     said
@@ -93,7 +125,7 @@ fn guests_reach_their_host_and_each_other_through_a_bridge() {
         return;
     }
     bridge();
-    let stand = Stand::start();
+    let stand = Stand::with(&["--ports"]);
     let guests = std::thread::scope(|s| {
         let boots = [0, 1].map(|n| {
             let stand = &stand;
@@ -129,15 +161,15 @@ fn guests_reach_their_host_and_each_other_through_a_bridge() {
     tell(&stand, &["port", "remove", "vm1", "eth1"]);
     ok(
         b,
-        "for i in $(seq 100); do ip link show eth1 2>/dev/null || exit 0; usleep 50000; done; exit 1",
+        "for i in $(seq 500); do ip link show eth1 >/dev/null 2>&1 || exit 0; usleep 50000; done; exit 1",
     );
     assert!(!std::path::Path::new("/sys/class/net/vm1.eth1").exists(), "its tap device is gone");
     tell(&stand, &["port", "add", "vm1", "eth1", "--switch", BRIDGE]);
     ok(
         b,
-        "for i in $(seq 100); do ip link show eth1 2>/dev/null && exit 0; usleep 50000; done; exit 1",
+        "for i in $(seq 500); do ip link show eth1 >/dev/null 2>&1 && exit 0; usleep 50000; done; exit 1",
     );
-    up(b, 1);
+    up(b, FIRST + 1);
     reaches(b, &address(0));
     guests.iter().for_each(healthy);
 }
@@ -148,7 +180,7 @@ fn a_port_outlives_its_service_its_manager_and_its_module() {
         return;
     }
     bridge();
-    let mut stand = Stand::start();
+    let mut stand = Stand::with(&["--ports"]);
     let guest = vm(&stand, 0, "");
     reaches(&guest, HOST);
 
@@ -178,7 +210,7 @@ fn a_port_outlives_its_service_its_manager_and_its_module() {
             "ping -f -c 100000 {HOST} >/dev/null 2>&1 & usleep 300000; rmmod vfun && insmod {MODULE}"
         ),
     );
-    up(&guest, 0);
+    up(&guest, FIRST);
     reaches(&guest, HOST);
     healthy(&guest);
 }

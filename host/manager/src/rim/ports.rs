@@ -47,7 +47,7 @@ fn advised(tap: &str, e: &io::Error) -> String {
     use io::ErrorKind::{NotFound, PermissionDenied};
     match (e.kind(), e.raw_os_error()) {
         (PermissionDenied, _) => format!(
-            "this manager's user may not make it ({e}): run vfund as root, or make it: `ip tuntap add dev {tap} mode tap user USER`"
+            "this manager may not make it ({e}): start vfund with --ports, as root, or make it: `ip tuntap add dev {tap} mode tap user USER` with the user of vfund"
         ),
         (NotFound, _) => format!("this host has no /dev/net/tun ({e}): `modprobe tun`"),
         // EBUSY: somebody has it open.

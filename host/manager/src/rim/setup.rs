@@ -64,6 +64,8 @@ pub struct Config {
     pub metrics_program: PathBuf,
     /// Whether VFs of network cards are lent to VMs.
     pub nics: bool,
+    /// The tap devices of VMs' ports are made here.
+    pub ports: bool,
     /// The program that lends them.
     pub nics_program: PathBuf,
 }
@@ -625,6 +627,7 @@ impl Config {
             metrics: None,
             metrics_program: dir.join("vfun-metrics"),
             nics: false,
+            ports: false,
             nics_program: dir.join("vfun-nics"),
         }
     }

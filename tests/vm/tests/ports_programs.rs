@@ -1,0 +1,162 @@
+//! Ports of a stock Open vSwitch without DPDK, used by programs of Debian as their packages
+//! have them, and by the switch's operator as other ports are.
+//!
+//! It takes minutes, so only `make test-all` runs it (tests/ports.sh).
+
+use crate::ports::{carrier, healthy_port, port, reaches, tell, vm_in};
+use std::path::Path;
+use std::time::Duration;
+use vfun_testguest::Guest;
+use vfun_tests_local::{Stand, programs};
+use vfun_tests_vm::module::{healthy, ok, until};
+use vfun_tests_vm::netns::{inside, ip};
+use vfun_tests_vm::netprograms::{NET_PROGRAMS, files, folder, install, packed};
+use vfun_tests_vm::openvswitch::{self, OpenVSwitch};
+
+const BRIDGE: &str = "sw0";
+const HOST: &str = "10.9.0.1";
+/// Where the programs of the tests look for the VM with number 0.
+const FIRST: u8 = 10;
+/// How long each program runs.
+const LONG: Duration = Duration::from_secs(4);
+
+/// A switch whose own interface has the host's address, and a manager that finds it.
+fn network(folder: &Path) -> (OpenVSwitch, Stand) {
+    let programs_of_switch = openvswitch::programs().expect("asked for");
+    let path =
+        format!("{}:{}", programs_of_switch.display(), std::env::var("PATH").unwrap_or_default());
+    let switch = OpenVSwitch::start_plain(programs_of_switch, folder);
+    switch.vsctl(&format!("add-br {BRIDGE} -- set Bridge {BRIDGE} datapath_type=netdev"));
+    ip(&format!("addr add {HOST}/24 dev {BRIDGE}"));
+    ip(&format!("link set {BRIDGE} up"));
+    // What comes in by a tap device goes to the host's kernel as well as to the switch.
+    std::fs::write("/proc/sys/net/ipv4/conf/all/arp_ignore", "1").unwrap();
+    let variables = [("OVS_RUNDIR", folder.to_str().unwrap()), ("PATH", &path)];
+    let stand = Stand::of(&programs().join("vfund"), &["--ports"], &variables);
+    (switch, stand)
+}
+
+/// Whether these tests are asked for, and this is the process in which they run.
+fn asked(test: &str) -> bool {
+    folder().is_some() && openvswitch::programs().is_some() && inside(test)
+}
+
+/// Frames and bytes of a port, as the switch counts them: from the VM, and to it.
+fn counted(switch: &OpenVSwitch, tap: &str) -> (u64, u64) {
+    let said = switch.ofctl("dump-ports", BRIDGE, &[tap]);
+    let number = |of: &str| {
+        let rest = &said[said.find(of).unwrap_or_else(|| panic!("{said}")) + of.len()..];
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap();
+        rest[..end].parse().unwrap()
+    };
+    (number("rx pkts="), number("tx pkts="))
+}
+
+/// What the interface in the VM has sent and received.
+fn counted_in(guest: &Guest) -> (u64, u64) {
+    let read = |file: &str| {
+        ok(guest, &format!("cat /sys/class/net/eth1/statistics/{file}")).trim().parse().unwrap()
+    };
+    (read("tx_packets"), read("rx_packets"))
+}
+
+#[test]
+fn programs_of_debian_run_through_a_stock_open_vswitch() {
+    if !asked("ports_programs::programs_of_debian_run_through_a_stock_open_vswitch") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (_switch, stand) = network(&dir.path().join("ovs"));
+    let guest = vm_in(&stand, 0, FIRST, BRIDGE, files(packed()));
+    install(&guest);
+    reaches(&guest, HOST);
+    for program in &NET_PROGRAMS {
+        (program.serve)(&guest, LONG);
+        let count = (program.run)(&guest, LONG).unwrap_or_else(|e| panic!("{}: {e}", program.name));
+        eprintln!("{}: {count}", program.name);
+        assert!(count.sent > 0, "{}", program.name);
+    }
+    healthy_port(&stand, "vm0");
+    healthy(&guest);
+}
+
+#[test]
+fn an_operator_does_with_a_port_what_is_done_with_others() {
+    if !asked("ports_programs::an_operator_does_with_a_port_what_is_done_with_others") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (mut switch, stand) = network(&dir.path().join("ovs"));
+    let guest = vm_in(&stand, 0, FIRST, BRIDGE, vec![]);
+    reaches(&guest, HOST);
+    let tap = port(&stand, "vm0")["tap"].as_str().unwrap().to_owned();
+    let silent = |what: &str| {
+        let said = guest.run(&format!("ping -c 2 -W 1 {HOST}"), LONG * 5).unwrap();
+        assert_ne!(said.status, 0, "{what}: {}", said.text());
+    };
+
+    // Both ends and the switch count the same, also when the switch is another one. Nobody sends
+    // meanwhile but this ping.
+    ok(&guest, "echo 1 > /proc/sys/net/ipv6/conf/eth1/disable_ipv6; true");
+    std::thread::sleep(Duration::from_secs(2));
+    let before = (counted(&switch, &tap), counted_in(&guest));
+    ok(&guest, &format!("ping -c 200 -i 0.01 {HOST} >/dev/null"));
+    until("the switch has counted them", || {
+        let (switch_now, vm_now) = (counted(&switch, &tap), counted_in(&guest));
+        let grown = |a: (u64, u64), b: (u64, u64)| (a.0 - b.0, a.1 - b.1);
+        grown(switch_now, before.0) == grown(vm_now, before.1) && vm_now.0 - before.1.0 >= 200
+    });
+    switch.kill_and_start();
+    reaches(&guest, HOST);
+
+    // A VLAN of its own.
+    switch.vsctl(&format!("set Port {tap} tag=7"));
+    silent("it is in another VLAN");
+    switch.vsctl(&format!("set Port {BRIDGE} tag=7"));
+    reaches(&guest, HOST);
+    switch.vsctl(&format!("clear Port {BRIDGE} tag -- clear Port {tap} tag"));
+    reaches(&guest, HOST);
+
+    // Down and up by OpenFlow.
+    switch.ofctl("mod-port", BRIDGE, &[&tap, "down"]);
+    silent("the port is down");
+    switch.ofctl("mod-port", BRIDGE, &[&tap, "up"]);
+    reaches(&guest, HOST);
+
+    // A mirror sees all that the VM sends.
+    switch.vsctl(&format!("add-port {BRIDGE} mirror -- set Interface mirror type=internal"));
+    ip("link set mirror up");
+    switch.vsctl(&format!(
+        "--id=@p get Port {tap} -- --id=@m get Port mirror -- \
+         --id=@x create Mirror name=x select-src-port=@p output-port=@m -- set Bridge {BRIDGE} mirrors=@x"
+    ));
+    let seen = counted(&switch, "mirror").1;
+    // Flows that the switch knows already follow within half a second.
+    ok(&guest, &format!("ping -c 200 -i 0.01 {HOST} >/dev/null"));
+    until("the mirror has them", || counted(&switch, "mirror").1 >= seen + 20);
+    switch.vsctl(&format!("clear Bridge {BRIDGE} mirrors"));
+
+    // A bound on what the VM sends.
+    let of13 = ["-O", "OpenFlow13"];
+    let meter = "meter=1,kbps,band=type=drop,rate=64";
+    switch.ofctl("add-meter", BRIDGE, &[&[meter], &of13[..]].concat());
+    let bound = format!("priority=9,in_port={tap},actions=meter:1,normal");
+    switch.ofctl("add-flow", BRIDGE, &[&[&*bound], &of13[..]].concat());
+    let said = guest.run(&format!("ping -c 200 -i 0.01 -s 1400 -W 1 {HOST}"), LONG * 10).unwrap();
+    switch.ofctl("del-flows", BRIDGE, &[&format!("in_port={tap}")]);
+    let none_lost = said.text().contains(" 0% packet loss");
+    assert!(!none_lost, "{}", said.text());
+    reaches(&guest, HOST);
+
+    // Out of the switch, and in again.
+    switch.vsctl(&format!("del-port {BRIDGE} {tap}"));
+    silent("it is in no switch");
+    switch.vsctl(&format!("add-port {BRIDGE} {tap}"));
+    carrier(&guest);
+    reaches(&guest, HOST);
+    tell(&stand, &["port", "remove", "vm0", "eth1"]);
+    until("the switch has it no more", || {
+        !switch.vsctl(&format!("list-ports {BRIDGE}")).contains(&tap)
+    });
+    healthy(&guest);
+}
