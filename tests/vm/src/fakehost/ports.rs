@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use vfun_packet::layout::header::{FRAME, STATE};
 use vfun_packet::layout::{DOWN, UP};
 use vfun_packet::{Memory as _, Receiver, Ring, Sender, WindowMemory};
-use vfun_wire::{Nack, NackCode};
 use vfun_wire::channel::in_header;
 use vfun_wire::header::PortEntry;
 use vfun_wire::kind::{ChannelKind, Shape};
@@ -17,8 +16,9 @@ use vfun_wire::message::{ActivateAck, Hello, HelloAck, Negotiate};
 use vfun_wire::packets::{PacketsShape, RING_OFF, SIDE_OFF};
 use vfun_wire::range::{Access, Range};
 use vfun_wire::version::Features;
-use zerocopy::{FromBytes, IntoBytes};
+use vfun_wire::{Nack, NackCode};
 use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of each ring.
 pub const RING_BYTES: u32 = 1 << 16;
@@ -65,9 +65,8 @@ impl Wire {
     fn new(memory: &Memory, place: u16, (grant, session): (u64, u64)) -> Self {
         let (program, host) = port_at(place.into());
         let ring = Ring::new(RING_BYTES.into()).expect("possible");
-        let side = |at: usize| {
-            memory.all.part(at + SIDE_OFF, ring.side_bytes() as usize).expect("inside")
-        };
+        let side =
+            |at: usize| memory.all.part(at + SIDE_OFF, ring.side_bytes() as usize).expect("inside");
         for at in [program, host] {
             memory.all.part(at, RING_OFF).expect("inside").zero();
         }
