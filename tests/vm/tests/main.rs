@@ -12,6 +12,7 @@ mod libvirt;
 mod module;
 mod module_host;
 mod module_pages;
+mod module_ports;
 mod module_ranges;
 mod nested;
 mod nics;

@@ -9,8 +9,8 @@ use vfun_wire::control::{
     WORD_POSTED, WORD_SESSION, answer_off, request_off,
 };
 use vfun_wire::header::{
-    ANSWERS_OFF, HEAP_OFF, HOST_STATE_OFF, REQUESTS_OFF, Role, SESSIONS_OFF, WINDOWS_OFF,
-    WindowEntry, WindowHeader,
+    ANSWERS_OFF, HEAP_OFF, HOST_STATE_OFF, PORTS_OFF, PortEntry, REQUESTS_OFF, Role, SESSIONS_OFF,
+    WINDOWS_OFF, WindowEntry, WindowHeader,
 };
 use vfun_wire::limits::{CONTROL_CELLS, SESSIONS, VECTORS};
 use vfun_wire::version::Features;
@@ -106,6 +106,15 @@ impl Memory {
         let bytes = entry.as_bytes();
         self.all.write(at + 8, &bytes[8..]).expect("inside");
         self.store(at, u64::from_le_bytes(bytes[..8].try_into().expect("eight")));
+        self.to_app[0].ring();
+    }
+
+    /// An entry of the table of ports.
+    pub fn write_port(&self, place: usize, entry: &PortEntry) {
+        let at = PORTS_OFF + place * size_of::<PortEntry>();
+        self.store(at, 0);
+        self.all.write(at + 8, &entry.as_bytes()[8..]).expect("inside");
+        self.store(at, entry.id.get());
         self.to_app[0].ring();
     }
 

@@ -5,11 +5,14 @@
 mod memory;
 mod nonsense;
 mod places;
+mod ports;
 
 pub use memory::BYTES;
+pub use ports::{Came, RING_BYTES};
 
 use memory::{Channel, Memory, Request, control, further};
 use places::{Buffers, channel_at};
+use ports::Wires;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -46,6 +49,8 @@ pub enum Mood {
     Silent,
     /// Anything, and it writes where it likes while it is read.
     Nonsense,
+    /// It answers well, and writes anything into the rings of ports.
+    BadPorts,
 }
 
 /// Changes the ranges of each ack of activate and buffer-get.
@@ -67,6 +72,7 @@ struct Shared {
     keeps: AtomicBool,
     puts: AtomicU64,
     here: Mutex<BTreeSet<u64>>,
+    wires: Mutex<Wires>,
 }
 
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -132,6 +138,7 @@ impl FakeHost {
             keeps: AtomicBool::new(false),
             puts: AtomicU64::new(0),
             here: Mutex::default(),
+            wires: Mutex::default(),
         });
         let host = Host {
             shared: shared.clone(),
@@ -262,9 +269,13 @@ impl Host {
             let mood = *locked(&self.shared.mood);
             self.answer_all(mood);
             match mood {
-                Mood::Sane => self.serve(),
+                Mood::Sane => {
+                    self.serve();
+                    self.serve_ports();
+                }
                 Mood::Silent => {}
                 Mood::Nonsense => self.scribble(),
+                Mood::BadPorts => self.scribble_ports(),
             }
             self.shared.buffers.store(self.buffers.count(), Ordering::SeqCst);
             std::thread::sleep(LOOK);
@@ -275,7 +286,7 @@ impl Host {
         for request in self.shared.memory.requests() {
             self.shared.requests.fetch_add(1, Ordering::SeqCst);
             match mood {
-                Mood::Sane => {
+                Mood::Sane | Mood::BadPorts => {
                     let answer = self.answer(&request);
                     self.shared.memory.answer(&request, self.generation, &answer);
                 }
@@ -303,6 +314,7 @@ impl Host {
         self.generation += 1;
         self.channels.clear();
         self.buffers = Buffers::default();
+        self.end_ports(|_| true);
         locked(&self.shared.here).clear();
         self.shared.memory.lay_out(self.generation);
         self.shared.memory.to_app[0].ring();
@@ -322,6 +334,7 @@ impl Host {
                     [Features::DOORBELL, Features::MODULE, Features::BUFFERS, Features::PAGES];
                 ack.features = U64::new(features.iter().fold(0, |all, f| all | f.0));
                 ack.session = U64::new(0x100 + self.next);
+                self.greet(&r.body, &mut ack);
                 ack.heartbeat_ms = U32::new(HEARTBEAT_MS as u32);
                 ack.as_bytes().to_vec()
             }
@@ -329,13 +342,18 @@ impl Host {
                 let n = Negotiate::read_from_bytes(&r.body).expect("its size was checked");
                 let mut ack = NegotiateAck::new_zeroed();
                 ack.grant = U64::new(0x1000 + self.next);
+                self.grant(r, &n, ack.grant.get())?;
                 (ack.kind, ack.shape) = (n.kind, n.shape);
                 ack.location = 1;
                 ack.as_bytes().to_vec()
             }
-            Kind::Activate => self.activate(r),
+            Kind::Activate => match self.granted(word(&r.body)) {
+                Some(shape) => return self.activate_port(r, &shape),
+                None => self.activate(r),
+            },
             Kind::Release => {
                 self.channels.retain(|c| c.grant != word(&r.body));
+                self.end_ports(|w| w.grant == word(&r.body));
                 self.buffers.end(|b| b.grant == word(&r.body));
                 vec![0; size_of::<Stats>()]
             }
@@ -343,6 +361,7 @@ impl Host {
             Kind::Reset => {
                 self.shared.resets.fetch_add(1, Ordering::SeqCst);
                 self.channels.clear();
+                self.end_ports(|_| true);
                 self.buffers.end(|b| !b.pages);
                 locked(&self.shared.here).clear();
                 vec![0; 8]
@@ -358,6 +377,7 @@ impl Host {
             }
             Kind::Goodbye => {
                 self.channels.retain(|c| c.session != r.session);
+                self.end_ports(|w| w.session == r.session);
                 // A table is over when the module has asked for it.
                 self.buffers.end(|b| b.session == r.session && !b.pages);
                 vec![0; 8]

@@ -1,11 +1,15 @@
 //! The fake host as it lies.
 
 use super::memory::Request;
-use super::places::{CHANNELS, channel_at};
-use super::{Host, Ordering};
+use super::places::{CHANNELS, PORTS, channel_at, port_at};
+use super::{Host, Ordering, RING_BYTES};
+use vfun_packet::layout::UP;
+use vfun_packet::layout::header::{HEAD, STATE, TAIL};
 use vfun_wire::PAGE;
+use vfun_wire::channel::in_header;
 use vfun_wire::control::{ANSWER_BODY, Posted};
 use vfun_wire::header::{ANSWERS_OFF, HEAP_OFF, HOST_STATE_OFF, WindowHeader};
+use vfun_wire::packets::{RING_OFF, SIDE_OFF};
 
 impl Host {
     /// A number that nobody can foresee, but the same in each run.
@@ -39,13 +43,64 @@ impl Host {
         self.shared.memory.answer_raw(r.cell, generation, &body, Posted { seq, kind, len });
     }
 
+    /// A word of the host's side of some port: of its head page, of what it says of the
+    /// rings (where this stands thick), or of its ring.
+    fn word_of_port(&mut self) -> usize {
+        let (_, host) = port_at(self.any() % PORTS);
+        let at = match self.any() % 4 {
+            0 => self.any() as usize % PAGE,
+            1 | 2 => SIDE_OFF + self.any() as usize % (32 * 8),
+            _ => RING_OFF + self.any() as usize % RING_BYTES as usize / 64 * 64,
+        };
+        (host + at) / 8
+    }
+
+    /// Writes at random where a host of ports writes, and rings at random. The rest is sane.
+    pub(super) fn scribble_ports(&mut self) {
+        for _ in 0..50 {
+            let word = self.word_of_port();
+            // Mostly what could be a position, a state or a frame.
+            let value = match self.any() % 4 {
+                0 => self.any(),
+                1 => self.any() % 4,
+                2 => self.any() % (2 * u64::from(RING_BYTES)) / 64 * 64,
+                _ => 1 << 32 | self.any() % 2000,
+            };
+            // A channel that is broken at once is soon given up for half a minute.
+            if word % (PAGE / 8) != 0 || self.any().is_multiple_of(1000) {
+                self.shared.memory.all.store(word, value, Ordering::Relaxed);
+            }
+        }
+        self.plausible();
+    }
+
+    /// Lets a guest go on that found nonsense: the host's end is there, and its positions are
+    /// at or near those of the guest, with records of any kind between.
+    fn plausible(&mut self) {
+        for n in 0..PORTS {
+            let (program, host) = port_at(n);
+            let at = |side: usize, word: usize| side + SIDE_OFF + 8 * word;
+            let memory = &self.shared.memory;
+            let (sent, taken) = (memory.load(at(program, HEAD)), memory.load(at(program, TAIL)));
+            let (more, less) = (self.any() % u64::from(RING_BYTES), self.any() % 4096);
+            let memory = &self.shared.memory;
+            memory.store(at(host, STATE), UP);
+            memory.store(at(host, HEAD), taken.wrapping_add(more / 64 * 64));
+            memory.store(at(host, TAIL), sent.wrapping_sub(less / 64 * 64));
+            let news = host + 8 * in_header::NEWS;
+            memory.store(news, memory.load(news).wrapping_add(1));
+        }
+        self.shared.memory.to_app[2].ring();
+    }
+
     /// Writes at random where a host writes, and rings at random.
     pub(super) fn scribble(&mut self) {
         for _ in 0..20 {
-            let word = match self.any() % 8 {
+            let word = match self.any() % 10 {
                 0 => HOST_STATE_OFF / 8,
                 1 => self.any() as usize % (size_of::<WindowHeader>() / 8),
                 2..=4 => (ANSWERS_OFF + self.any() as usize % (HEAP_OFF - ANSWERS_OFF)) / 8,
+                8 | 9 => self.word_of_port(),
                 _ => {
                     // The first page of some channel's datain.
                     let (_, datain) = channel_at(self.any() % CHANNELS);

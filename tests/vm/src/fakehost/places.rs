@@ -1,14 +1,19 @@
 //! Where the fake host puts channels and buffers.
 
-use super::{BYTES, CELL, DEPTH};
+use super::{BYTES, CELL, DEPTH, RING_BYTES};
 use vfun_wire::PAGE;
 use vfun_wire::channel::side_bytes;
 use vfun_wire::header::HEAP_OFF;
 use vfun_wire::message::{BUFFER_PAGES, BufferGet};
+use vfun_wire::packets::RING_OFF;
 use vfun_wire::range::{Access, Range};
 
 /// There is room for so many channels at a time, each place used in turn.
 pub(super) const CHANNELS: u64 = 8;
+/// There is room for so many ports.
+pub(super) const PORTS: u64 = 4;
+/// Where ports begin: behind the buffers of most tests.
+const PORTS_OFF: usize = 3 << 20;
 /// Where buffers begin.
 const BUFFERS_OFF: u64 = 1 << 20;
 
@@ -17,6 +22,13 @@ pub(super) fn channel_at(n: u64) -> (usize, usize) {
     let side = side_bytes(DEPTH, CELL).expect("possible") as usize;
     let dataout = HEAP_OFF + (n % CHANNELS) as usize * 2 * side;
     (dataout, dataout + side)
+}
+
+/// Offsets of the two sides of the channel of the `n`th port.
+pub(super) fn port_at(n: u64) -> (usize, usize) {
+    let side = RING_OFF + RING_BYTES as usize;
+    let program = PORTS_OFF + (n % PORTS) as usize * 2 * side;
+    (program, program + side)
 }
 
 pub(super) struct Buffer {
