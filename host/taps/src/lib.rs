@@ -94,19 +94,20 @@ pub fn keep(tap: &OwnedFd, stays: bool) -> io::Result<()> {
     }
 }
 
-/// Sets an interface's MTU, in bytes behind an Ethernet header, and sets it up. What is so already
-/// is not touched.
-pub fn set_up(name: &str, mtu: u16) -> io::Result<()> {
+/// Sets an interface's MTU, in bytes behind an Ethernet header. One that it has is not touched.
+pub fn set_mtu(name: &str, mtu: u16) -> io::Result<()> {
     let (socket, mut r) = (socket()?, request(name)?);
     let file = Path::new("/sys/class/net").join(name).join("mtu");
-    if std::fs::read_to_string(file)?.trim() != mtu.to_string() {
-        r.ifr_ifru.ifru_mtu = mtu.into();
-        ask(&socket, libc::SIOCSIFMTU as c_ulong, &mut r)?;
-    }
-    if is_up(name) {
+    if std::fs::read_to_string(file)?.trim() == mtu.to_string() {
         return Ok(());
     }
-    let mut r = request(name)?;
+    r.ifr_ifru.ifru_mtu = mtu.into();
+    ask(&socket, libc::SIOCSIFMTU as c_ulong, &mut r)
+}
+
+/// Sets an interface up.
+pub fn set_up(name: &str) -> io::Result<()> {
+    let (socket, mut r) = (socket()?, request(name)?);
     ask(&socket, libc::SIOCGIFFLAGS as c_ulong, &mut r)?;
     // SAFETY: the kernel has just written the flags.
     let flags = unsafe { r.ifr_ifru.ifru_flags };
@@ -224,7 +225,8 @@ mod tests {
         let name = format!("vft{}", std::process::id());
         let Some(tap) = made(&name) else { return };
         assert_eq!(open(&name).unwrap_err().raw_os_error(), Some(libc::EBUSY));
-        set_up(&name, 1400).unwrap();
+        set_mtu(&name, 1400).unwrap();
+        set_up(&name).unwrap();
         let mtu = std::fs::read_to_string(format!("/sys/class/net/{name}/mtu")).unwrap();
         assert_eq!(mtu.trim(), "1400");
         keep(&tap, true).unwrap();

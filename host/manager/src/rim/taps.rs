@@ -6,7 +6,7 @@
 use crate::core::catalog::Catalog;
 use crate::core::ports::Port;
 use crate::limits::{SWITCH_KILLED, SWITCH_TIME, TAPS_LOOK};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -93,6 +93,8 @@ impl Taps {
             may_change: self.may_change,
             declared: BTreeMap::new(),
             trouble: self.trouble.clone(),
+            made: BTreeMap::new(),
+            down: BTreeSet::new(),
         };
         let thread = std::thread::Builder::new().name("taps".into());
         match thread.spawn(move || work.run(&told)) {
@@ -163,6 +165,10 @@ struct Work {
     may_change: bool,
     declared: DeclaredPorts,
     trouble: Trouble,
+    /// Ports as their devices were made by this manager.
+    made: BTreeMap<String, Port>,
+    /// Devices that are still to be set up: once, for who sets one down later means it.
+    down: BTreeSet<String>,
 }
 
 impl Work {
@@ -180,14 +186,15 @@ impl Work {
         }
     }
 
-    fn look(&self) {
+    fn look(&mut self) {
         for tap in vfun_taps::all() {
             if !self.declared.contains_key(&tap) && self.is_own(&tap) {
                 self.say(&tap, self.remove(&tap).err());
             }
         }
-        for (tap, declared) in &self.declared {
-            self.say(tap, self.make(&declared.port).err());
+        for (tap, declared) in self.declared.clone() {
+            let made = self.make(&declared.port);
+            self.say(&tap, made.err());
         }
         let mut all = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|tap, _| self.declared.contains_key(tap) || self.is_own(tap));
@@ -224,7 +231,7 @@ impl Work {
     }
 
     /// Makes a port's device as it is to be: it is there, in its switch, and up.
-    fn make(&self, port: &Port) -> Result<(), String> {
+    fn make(&mut self, port: &Port) -> Result<(), String> {
         let tap = &port.tap;
         if !vfun_taps::is_there(tap) {
             let made = vfun_taps::open(tap).and_then(|device| vfun_taps::keep(&device, true));
@@ -232,6 +239,7 @@ impl Work {
             self.note_switch(tap, None)?;
             // The host's own network is not for the VM, also while it is in no bridge.
             vfun_taps::without_ipv6(tap).map_err(|e| format!("IPv6 of the host: {e}"))?;
+            self.down.insert(tap.clone());
         }
         if !vfun_taps::is_tap(tap) {
             return Err(format!(
@@ -242,40 +250,48 @@ impl Work {
         if !self.is_own(tap) || !self.may_change {
             return as_it_is(port);
         }
-        self.join(port)?;
-        vfun_taps::set_up(tap, port.mtu).map_err(|e| format!("its MTU {}: {e}", port.mtu))
+        let (known, moved) = (self.made.get(tap), self.join(port)?);
+        if moved || known.is_some_and(|known| known != port) {
+            self.down.insert(tap.clone());
+        } else if known.is_some() && !self.down.contains(tap) {
+            return Ok(());
+        }
+        vfun_taps::set_mtu(tap, port.mtu).map_err(|e| format!("its MTU {}: {e}", port.mtu))?;
+        if self.down.contains(tap) {
+            vfun_taps::set_up(tap).map_err(|e| format!("it could not be set up: {e}"))?;
+            self.down.remove(tap);
+        }
+        self.made.insert(tap.clone(), port.clone());
+        Ok(())
     }
 
-    /// Puts a device of ours into the switch that its port names, and out of another one.
-    fn join(&self, port: &Port) -> Result<(), String> {
+    /// Puts a device of ours into the switch that its port names, and out of another one. Whether it
+    /// came into one just now.
+    fn join(&self, port: &Port) -> Result<bool, String> {
         let (tap, wanted) = (&port.tap, port.switch.as_deref());
         let was = self.put_into(tap);
         if let Some(was) = was.as_deref().filter(|was| Some(*was) != wanted) {
             leave(was, tap)?;
             self.note_switch(tap, None)?;
         }
-        let Some(switch) = wanted else { return Ok(()) };
-        if vfun_taps::is_bridge(switch) {
-            match vfun_taps::master(tap) {
-                Some(master) if master == switch => {}
-                Some(master) => {
-                    return Err(format!(
-                        "it is in {master}: take it out there, or let its port name that"
-                    ));
-                }
-                None => vfun_taps::join(switch, tap)
-                    .map_err(|e| format!("it could not be put into the bridge {switch}: {e}"))?,
+        let Some(switch) = wanted else { return Ok(false) };
+        match (vfun_taps::is_bridge(switch), vfun_taps::master(tap)) {
+            (true, Some(master)) if master == switch => return Ok(false),
+            (true, Some(master)) => {
+                return Err(format!(
+                    "it is in {master}: take it out there, or let its port name that"
+                ));
             }
-        } else if was.as_deref() != wanted {
+            (true, None) => vfun_taps::join(switch, tap)
+                .map_err(|e| format!("it could not be put into the bridge {switch}: {e}"))?,
             // Once: its database keeps the port, and who takes it out there means it.
-            vsctl(&["--may-exist", "add-port", switch, tap]).map_err(|e| {
+            (false, _) if was.as_deref() == wanted => return Ok(false),
+            (false, _) => vsctl(&["--may-exist", "add-port", switch, tap]).map_err(|e| {
                 format!("{switch} is no bridge of Linux, and Open vSwitch says: {e}")
-            })?;
+            })?,
         }
-        match was.as_deref() == wanted {
-            true => Ok(()),
-            false => self.note_switch(tap, wanted),
-        }
+        self.note_switch(tap, wanted)?;
+        Ok(true)
     }
 
     /// Removes a device of ours. A service may have it open for a moment more.
