@@ -3,8 +3,9 @@
 # has a program of an ordinary user in it negotiate, activate, call and release
 # functions of the host through the kernel module, does the same from the host and
 # over the network, has an unmodified program in C use a device's API from the guest, and
-# programs for RDMA in two (demo-rdma.sh), and ends with the published experiment. Two more acts follow:
-# hardware and software (demo-leases.sh), and network VFs (demo-nics.sh). Everything
+# programs for RDMA in two (demo-rdma.sh), and ends with the published experiment. Three more acts follow:
+# hardware and software (demo-leases.sh), network VFs (demo-nics.sh), and ports of a switch
+# (demo-ports.sh). Everything
 # lives under temporary roots and is gone at the end; the results stay in
 # target/demo/.
 #
@@ -102,6 +103,7 @@ second=()
 [ "$host_only" = no ] && second=(--guest "$module")
 packaging/demo-leases.sh ${second[@]+"${second[@]}"}
 [ "$host_only" = yes ] || packaging/demo-nics.sh
+[ "$host_only" = yes ] || packaging/demo-ports.sh
 
 say "Charts and figures: target/demo/"
 ls "$out"

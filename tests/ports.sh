@@ -1,15 +1,27 @@
 #!/bin/sh
-# Ports: the DPDK driver with stock testpmd and stock Open vSwitch. Needs root; installs
-# DPDK's packages and fetches Open vSwitch.
+# Ports: guests' interfaces in a stock Open vSwitch, with programs of Debian; and the DPDK
+# driver with stock testpmd and stock Open vSwitch. Needs root, and what tests/built.py
+# built; installs DPDK's packages and fetches Open vSwitch and the programs.
 #
 #   tests/ports.sh           all of it
+#   tests/ports.sh guests    what guests do
 #   tests/ports.sh rates     packets a second, beside DPDK's own drivers
 #   tests/ports.sh NAME      one test of guest/dpdk/tests/test_ports.py, as Ports.test_...
 set -eu
 cd "$(dirname "$0")/.."
-VFUN_DPDK_DRIVER=$(packaging/dpdk.sh)
 VFUN_OVS_DIR=$(packaging/ovs-dpdk.sh)
-export VFUN_DPDK_DRIVER VFUN_OVS_DIR
+export VFUN_OVS_DIR
+if [ $# -eq 0 ] || [ "$1" = guests ]; then
+    packaging/guest-kernel.sh >/dev/null
+    packaging/kmod.sh >/dev/null
+    VFUN_NET_PROGRAMS=$(packaging/net-programs.sh)
+    # vfund finds ovs-vsctl there.
+    VFUN_NET_PROGRAMS=$VFUN_NET_PROGRAMS PATH="$VFUN_OVS_DIR:$PATH" \
+        tests/built.py run vfun-tests-vm -- ports_programs:: --nocapture
+    [ $# -eq 0 ] || exit 0
+fi
+VFUN_DPDK_DRIVER=$(packaging/dpdk.sh)
+export VFUN_DPDK_DRIVER
 if [ "${1-}" = rates ]; then
     shift
     exec python3 guest/dpdk/tests/rates.py "$@"

@@ -224,14 +224,14 @@ fn render_counts(ports: &[PortRow]) -> String {
 
 /// What there is to say of a port.
 #[derive(Serialize)]
-struct Explained {
+struct ExplainedPort {
     #[serde(flatten)]
     port: PortRow,
     /// What is in the way, and what to do.
     hindrances: Vec<String>,
 }
 
-fn explained(port: PortRow) -> Explained {
+fn explained(port: PortRow) -> ExplainedPort {
     let mut hindrances: Vec<String> = port.trouble.iter().cloned().collect();
     let vm = shown(&port.client, &port.vm);
     if port.switch.is_none() {
@@ -251,10 +251,10 @@ fn explained(port: PortRow) -> Explained {
             hindrances.push(format!("the VM's way to the port is {other}: `vfun history` says why"));
         }
     }
-    Explained { port, hindrances }
+    ExplainedPort { port, hindrances }
 }
 
-fn text(said: &Explained) -> String {
+fn text(said: &ExplainedPort) -> String {
     let p = &said.port;
     let way = [
         format!("interface {} in VM {}", p.port, shown(&p.client, &p.vm)),

@@ -327,6 +327,8 @@ const UNSAFE_MAY_BE_IN: &[&str] = &[
     "bench/barevm/src/machine.rs",
     // Processes in namespaces, mounts' attributes, Landlock: no safe library has these calls.
     "host/jail/src/launcher",
+    // Requests to the kernel about interfaces: no safe library has these calls.
+    "host/taps/src",
     // The simulated device's C++.
     "services/fpga/src/sim/ffi.rs",
     // The simulated DMA engine's C++, its pools of memory, and its C interface.

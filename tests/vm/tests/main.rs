@@ -25,6 +25,7 @@ mod nics_servers;
 mod pinger;
 mod pkcs11;
 mod ports;
+mod ports_figures;
 mod ports_programs;
 mod raw;
 mod submit;

@@ -61,7 +61,7 @@ fn start(
 }
 
 /// Sets the interface up with this address, and waits until its link is.
-fn up(guest: &Guest, last: u8) {
+pub fn up(guest: &Guest, last: u8) {
     ok(guest, &format!("ip addr add 10.9.0.{last}/24 dev eth1; ip link set eth1 up"));
     carrier(guest);
 }

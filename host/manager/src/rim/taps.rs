@@ -20,7 +20,7 @@ const MARK_CHARS: usize = 60;
 const IN: &str = "; in ";
 
 /// What is wrong with tap devices, by their names; nothing of those that are as they should be.
-type Trouble = Arc<Mutex<BTreeMap<String, String>>>;
+type TapTrouble = Arc<Mutex<BTreeMap<String, String>>>;
 
 /// A port, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(super) struct Taps {
     /// It may make devices and change switches.
     may_change: bool,
     declared: DeclaredPorts,
-    trouble: Trouble,
+    trouble: TapTrouble,
     /// To the thread; none before there is a port.
     tell: Option<Sender<DeclaredPorts>>,
     /// The catalog was looked at since it changed.
@@ -55,7 +55,7 @@ impl Taps {
             mark: mark.chars().take(MARK_CHARS).collect(),
             may_change,
             declared: BTreeMap::new(),
-            trouble: Trouble::default(),
+            trouble: TapTrouble::default(),
             tell: None,
             followed: false,
         }
@@ -164,7 +164,7 @@ struct Work {
     mark: String,
     may_change: bool,
     declared: DeclaredPorts,
-    trouble: Trouble,
+    trouble: TapTrouble,
     /// Ports as their devices were made by this manager.
     made: BTreeMap<String, Port>,
     /// Devices that are still to be set up: once, for who sets one down later means it.

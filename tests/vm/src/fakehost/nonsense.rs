@@ -64,10 +64,10 @@ impl Host {
                 0 => self.any(),
                 1 => self.any() % 4,
                 2 => self.any() % (2 * u64::from(RING_BYTES)) / 64 * 64,
-                _ => 1 << 32 | self.any() % 2000,
+                _ => (1 << 32) | (self.any() % 2000),
             };
             // A channel that is broken at once is soon given up for half a minute.
-            if word % (PAGE / 8) != 0 || self.any().is_multiple_of(1000) {
+            if !word.is_multiple_of(PAGE / 8) || self.any().is_multiple_of(1000) {
                 self.shared.memory.all.store(word, value, Ordering::Relaxed);
             }
         }

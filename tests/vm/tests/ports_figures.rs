@@ -1,0 +1,150 @@
+//! What a port costs beside QEMU's virtio-net card with a tap device, in one guest, turn by turn.
+//!
+//! Nothing is demanded here: a machine that does other work shows other times. `tests/ports.sh
+//! figures` runs it and prints the table.
+
+use crate::ports::{reaches, up};
+use std::process::Command;
+use vfun_testguest::Guest;
+use vfun_tests_local::Stand;
+use vfun_tests_vm::boot;
+use vfun_tests_vm::module::{doorbell_client, load, module_config, ok};
+use vfun_tests_vm::netns::{inside, ip};
+use vfun_tests_vm::netprograms::{files, folder, install, packed};
+
+const ROUNDS: usize = 5;
+/// Each with the host's address and the guest's: the port, and the card.
+const WAYS: [(&str, &str, &str); 2] =
+    [("port", "10.9.0.1", "10.9.0.10"), ("virtio-net", "10.8.0.1", "10.8.0.10")];
+
+/// A guest with a port in one bridge and a card in another one. The card has no offloads, as the
+/// port has none.
+fn guest(stand: &Stand) -> Guest {
+    for (bridge, address) in [("br0", "10.9.0.1"), ("br1", "10.8.0.1")] {
+        ip(&format!("link add {bridge} type bridge"));
+        ip(&format!("addr add {address}/24 dev {bridge}"));
+        ip(&format!("link set {bridge} up"));
+    }
+    ip("tuntap add pv0 mode tap");
+    ip("link set pv0 master br1 up");
+    let doorbell = doorbell_client(stand, "vm0", "[ports.eth1]\nswitch = \"br0\"\n");
+    let mut config = module_config("ports-figures", vec![doorbell]);
+    config.cpus = 1;
+    config.files.extend(files(packed()));
+    config.modules.push("virtio_net".into());
+    let off = [
+        "csum",
+        "gso",
+        "guest_csum",
+        "guest_tso4",
+        "guest_tso6",
+        "guest_ufo",
+        "host_tso4",
+        "host_tso6",
+        "host_ufo",
+        "mrg_rxbuf",
+    ];
+    let off: String = off.iter().map(|o| format!(",{o}=off")).collect();
+    for words in [
+        ["-netdev", "tap,id=pv,ifname=pv0,script=no,downscript=no"],
+        [
+            "-device",
+            &format!("virtio-net-pci,netdev=pv,romfile=,addr=0x05,mac=52:54:00:08:00:01{off}"),
+        ],
+    ] {
+        config.extra_args.extend(words.map(String::from));
+    }
+    let guest = boot(&config);
+    load(&guest);
+    up(&guest, 10);
+    ok(&guest, "ip addr add 10.8.0.10/24 dev eth0; ip link set eth0 up");
+    install(&guest);
+    for (_, host, _) in WAYS {
+        reaches(&guest, host);
+    }
+    ok(
+        &guest,
+        "chroot /programs /usr/bin/iperf3 -s -D; (chroot /programs /usr/bin/sockperf server >/dev/null 2>&1 &)",
+    );
+    guest
+}
+
+/// What a program at the host says.
+fn said(program: &str, words: &[&str]) -> String {
+    let out = Command::new(folder().expect("asked for").join("run"))
+        .arg(program)
+        .args(words)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(
+        out.status.success(),
+        "{program} {words:?}: {text}{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    text
+}
+
+/// Mbit/s of one TCP connection, to or from the guest.
+fn megabits(vm: &str, from_vm: bool) -> f64 {
+    let mut words = vec!["-c", vm, "-J", "-t", "4", "-O", "1"];
+    words.extend(from_vm.then_some("-R"));
+    let value: serde_json::Value = serde_json::from_str(&said("/usr/bin/iperf3", &words)).unwrap();
+    value["end"]["sum_received"]["bits_per_second"].as_f64().unwrap() / 1e6
+}
+
+/// Microseconds of half a round trip: the median, and the 99th percentile.
+fn latency(vm: &str) -> [f64; 2] {
+    let text = said("/usr/bin/sockperf", &["ping-pong", "-i", vm, "-t", "4", "-m", "64"]);
+    ["percentile 50.000", "percentile 99.000"].map(|of| {
+        let rest = &text[text.find(of).unwrap_or_else(|| panic!("{text}")) + of.len()..];
+        rest.lines().next().unwrap().trim_start_matches([' ', '=']).trim().parse().unwrap()
+    })
+}
+
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+/// A row: medians of both ways, and the median and the range of the ratio within a round.
+fn row(what: &str, both: &[(f64, f64)]) -> String {
+    let ratios: Vec<f64> = both.iter().map(|(port, card)| port / card).collect();
+    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    let [port, card] = [0, 1].map(|n| median(both.iter().map(|b| [b.0, b.1][n]).collect()));
+    let ratio = median(ratios);
+    format!("| {what} | {port:.1} | {card:.1} | {ratio:.2} ({least:.2} to {most:.2}) |")
+}
+
+#[test]
+fn beside_a_card_of_qemu() {
+    let asked = std::env::var_os("VFUN_PORTS_FIGURES").is_some();
+    if !asked || folder().is_none() || !inside("ports_figures::beside_a_card_of_qemu") {
+        return;
+    }
+    let stand = Stand::with(&["--ports"]);
+    let guest = guest(&stand);
+    let mut rows: [Vec<(f64, f64)>; 4] = Default::default();
+    for _ in 0..ROUNDS {
+        let to = WAYS.map(|(.., vm)| megabits(vm, false));
+        let from = WAYS.map(|(.., vm)| megabits(vm, true));
+        let late = WAYS.map(|(.., vm)| latency(vm));
+        for (row, [port, card]) in
+            rows.iter_mut().zip([to, from, late.map(|l| l[0]), late.map(|l| l[1])])
+        {
+            row.push((port, card));
+        }
+    }
+    let names = [
+        "TCP to the VM, Mbit/s",
+        "TCP from the VM, Mbit/s",
+        "half a round trip, median, us",
+        "half a round trip, p99, us",
+    ];
+    eprintln!("| what | port | virtio-net and tap | port / virtio-net |\n|---|---|---|---|");
+    for (name, both) in names.iter().zip(&rows) {
+        eprintln!("{}", row(name, both));
+    }
+    vfun_tests_vm::module::healthy(&guest);
+}
