@@ -5,6 +5,7 @@
 #
 #   tests/ports.sh           all of it
 #   tests/ports.sh guests    what guests do
+#   tests/ports.sh figures   a guest's port beside QEMU's virtio-net card
 #   tests/ports.sh rates     packets a second, beside DPDK's own drivers
 #   tests/ports.sh NAME      one test of guest/dpdk/tests/test_ports.py, as Ports.test_...
 set -eu
@@ -19,6 +20,10 @@ if [ $# -eq 0 ] || [ "$1" = guests ]; then
     VFUN_NET_PROGRAMS=$VFUN_NET_PROGRAMS PATH="$VFUN_OVS_DIR:$PATH" \
         tests/built.py run vfun-tests-vm -- ports_programs:: --nocapture
     [ $# -eq 0 ] || exit 0
+fi
+if [ "${1-}" = figures ]; then
+    VFUN_NET_PROGRAMS=$(packaging/net-programs.sh) VFUN_PORTS_FIGURES=1 \
+        exec tests/built.py run vfun-tests-vm -- ports_figures:: --nocapture
 fi
 VFUN_DPDK_DRIVER=$(packaging/dpdk.sh)
 export VFUN_DPDK_DRIVER

@@ -236,6 +236,18 @@ fn settings(all: BTreeMap<String, toml::Value>) -> BTreeMap<String, String> {
     all.into_iter().map(|(k, v)| (k, text(v))).collect()
 }
 
+/// Why a manifest may not give a function this name, if it may not.
+fn not_for_manifests(name: &str) -> Option<String> {
+    let why = match key_of(name) {
+        _ if name == crate::ports::FUNCTION => "that function is built in",
+        Key::Submit => {
+            "'submit' is built in, and names that begin with 'my.' are those of functions that clients submit"
+        }
+        _ => return None,
+    };
+    Some(format!("the name '{name}' is not for manifests: {why}"))
+}
+
 /// Reads a function's manifest. Libraries that are not absolute are looked for
 /// in `drivers`. Its id is given by the caller.
 pub fn function(
@@ -249,16 +261,8 @@ pub fn function(
     let keys = OwnKeys::take(&mut table);
     let t: FunctionToml = src.of_table(table)?;
     let name = src.name(&t.name)?;
-    if name == crate::ports::FUNCTION {
-        return Err(
-            src.error(&t.name, "the name 'ports' is not for manifests: that function is built in")
-        );
-    }
-    if key_of(&name) == Key::Submit {
-        return Err(src.error(
-            &t.name,
-            format!("the name '{name}' is not for manifests: 'submit' is built in, and names that begin with 'my.' are those of functions that clients submit"),
-        ));
+    if let Some(why) = not_for_manifests(&name) {
+        return Err(src.error(&t.name, why));
     }
     let version = t.version.get_ref().parse().map_err(|e: String| src.error(&t.version, e))?;
     let signature = t.signature.as_ref().map(|s| signature(&src, s)).transpose()?;

@@ -90,7 +90,8 @@ fn megabits(vm: &str, from_vm: bool) -> f64 {
     let mut words = vec!["-c", vm, "-J", "-t", "4", "-O", "1"];
     words.extend(from_vm.then_some("-R"));
     let value: serde_json::Value = serde_json::from_str(&said("/usr/bin/iperf3", &words)).unwrap();
-    value["end"]["sum_received"]["bits_per_second"].as_f64().unwrap() / 1e6
+    let bits = &value["end"]["sum_received"]["bits_per_second"];
+    bits.as_f64().unwrap_or_else(|| panic!("{vm}: {value}")) / 1e6
 }
 
 /// Microseconds of half a round trip: the median, and the 99th percentile.

@@ -80,6 +80,54 @@ fn programs_of_debian_run_through_a_stock_open_vswitch() {
     healthy(&guest);
 }
 
+/// Nobody answers the VM.
+fn silent(guest: &Guest, what: &str) {
+    let said = guest.run(&format!("ping -c 2 -W 1 {HOST}"), LONG * 5).unwrap();
+    assert_ne!(said.status, 0, "{what}: {}", said.text());
+}
+
+/// VLANs, a port that is down, a mirror, and a bound.
+fn what_a_switch_does(switch: &OpenVSwitch, guest: &Guest, tap: &str) {
+    // A VLAN of its own.
+    switch.vsctl(&format!("set Port {tap} tag=7"));
+    silent(guest, "it is in another VLAN");
+    switch.vsctl(&format!("set Port {BRIDGE} tag=7"));
+    reaches(guest, HOST);
+    switch.vsctl(&format!("clear Port {BRIDGE} tag -- clear Port {tap} tag"));
+    reaches(guest, HOST);
+
+    // Down and up by OpenFlow.
+    switch.ofctl("mod-port", BRIDGE, &[tap, "down"]);
+    silent(guest, "the port is down");
+    switch.ofctl("mod-port", BRIDGE, &[tap, "up"]);
+    reaches(guest, HOST);
+
+    // A mirror sees all that the VM sends.
+    switch.vsctl(&format!("add-port {BRIDGE} mirror -- set Interface mirror type=internal"));
+    ip("link set mirror up");
+    switch.vsctl(&format!(
+        "--id=@p get Port {tap} -- --id=@m get Port mirror -- \
+         --id=@x create Mirror name=x select-src-port=@p output-port=@m -- set Bridge {BRIDGE} mirrors=@x"
+    ));
+    let seen = counted(switch, "mirror").1;
+    // Flows that the switch knows already follow within half a second.
+    ok(guest, &format!("ping -c 200 -i 0.01 {HOST} >/dev/null"));
+    until("the mirror has them", || counted(switch, "mirror").1 >= seen + 20);
+    switch.vsctl(&format!("clear Bridge {BRIDGE} mirrors"));
+
+    // A bound on what the VM sends.
+    let of13 = ["-O", "OpenFlow13"];
+    let meter = "meter=1,kbps,band=type=drop,rate=64";
+    switch.ofctl("add-meter", BRIDGE, &[&[meter], &of13[..]].concat());
+    let bound = format!("priority=9,in_port={tap},actions=meter:1,normal");
+    switch.ofctl("add-flow", BRIDGE, &[&[&*bound], &of13[..]].concat());
+    let said = guest.run(&format!("ping -c 200 -i 0.01 -s 1400 -W 1 {HOST}"), LONG * 10).unwrap();
+    switch.ofctl("del-flows", BRIDGE, &[&format!("in_port={tap}")]);
+    let none_lost = said.text().contains(" 0% packet loss");
+    assert!(!none_lost, "{}", said.text());
+    reaches(guest, HOST);
+}
+
 #[test]
 fn an_operator_does_with_a_port_what_is_done_with_others() {
     if !asked("ports_programs::an_operator_does_with_a_port_what_is_done_with_others") {
@@ -90,10 +138,6 @@ fn an_operator_does_with_a_port_what_is_done_with_others() {
     let guest = vm_in(&stand, 0, FIRST, BRIDGE, vec![]);
     reaches(&guest, HOST);
     let tap = port(&stand, "vm0")["tap"].as_str().unwrap().to_owned();
-    let silent = |what: &str| {
-        let said = guest.run(&format!("ping -c 2 -W 1 {HOST}"), LONG * 5).unwrap();
-        assert_ne!(said.status, 0, "{what}: {}", said.text());
-    };
 
     // Both ends and the switch count the same, also when the switch is another one. Nobody sends
     // meanwhile but this ping.
@@ -109,48 +153,11 @@ fn an_operator_does_with_a_port_what_is_done_with_others() {
     switch.kill_and_start();
     reaches(&guest, HOST);
 
-    // A VLAN of its own.
-    switch.vsctl(&format!("set Port {tap} tag=7"));
-    silent("it is in another VLAN");
-    switch.vsctl(&format!("set Port {BRIDGE} tag=7"));
-    reaches(&guest, HOST);
-    switch.vsctl(&format!("clear Port {BRIDGE} tag -- clear Port {tap} tag"));
-    reaches(&guest, HOST);
-
-    // Down and up by OpenFlow.
-    switch.ofctl("mod-port", BRIDGE, &[&tap, "down"]);
-    silent("the port is down");
-    switch.ofctl("mod-port", BRIDGE, &[&tap, "up"]);
-    reaches(&guest, HOST);
-
-    // A mirror sees all that the VM sends.
-    switch.vsctl(&format!("add-port {BRIDGE} mirror -- set Interface mirror type=internal"));
-    ip("link set mirror up");
-    switch.vsctl(&format!(
-        "--id=@p get Port {tap} -- --id=@m get Port mirror -- \
-         --id=@x create Mirror name=x select-src-port=@p output-port=@m -- set Bridge {BRIDGE} mirrors=@x"
-    ));
-    let seen = counted(&switch, "mirror").1;
-    // Flows that the switch knows already follow within half a second.
-    ok(&guest, &format!("ping -c 200 -i 0.01 {HOST} >/dev/null"));
-    until("the mirror has them", || counted(&switch, "mirror").1 >= seen + 20);
-    switch.vsctl(&format!("clear Bridge {BRIDGE} mirrors"));
-
-    // A bound on what the VM sends.
-    let of13 = ["-O", "OpenFlow13"];
-    let meter = "meter=1,kbps,band=type=drop,rate=64";
-    switch.ofctl("add-meter", BRIDGE, &[&[meter], &of13[..]].concat());
-    let bound = format!("priority=9,in_port={tap},actions=meter:1,normal");
-    switch.ofctl("add-flow", BRIDGE, &[&[&*bound], &of13[..]].concat());
-    let said = guest.run(&format!("ping -c 200 -i 0.01 -s 1400 -W 1 {HOST}"), LONG * 10).unwrap();
-    switch.ofctl("del-flows", BRIDGE, &[&format!("in_port={tap}")]);
-    let none_lost = said.text().contains(" 0% packet loss");
-    assert!(!none_lost, "{}", said.text());
-    reaches(&guest, HOST);
+    what_a_switch_does(&switch, &guest, &tap);
 
     // Out of the switch, and in again.
     switch.vsctl(&format!("del-port {BRIDGE} {tap}"));
-    silent("it is in no switch");
+    silent(&guest, "it is in no switch");
     switch.vsctl(&format!("add-port {BRIDGE} {tap}"));
     carrier(&guest);
     reaches(&guest, HOST);

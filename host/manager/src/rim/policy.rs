@@ -40,6 +40,11 @@ fn read(file: &Path) -> Result<Option<Policy>, String> {
     }
 }
 
+/// The same of an order about a port.
+fn of_port(what: &str, client: &str, vm: &str, port: &str) -> (String, String) {
+    (format!("port {what} {client}/{vm} {port}"), client.to_owned())
+}
+
 /// What an order is, in a few words, and the client it is about; nothing of
 /// what merely asks.
 pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
@@ -66,12 +71,8 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
         Ask::RemoveVm { client, vm } => {
             (format!("client remove {client} --vm {vm}"), client.clone())
         }
-        Ask::AddPort { client, vm, name, .. } => {
-            (format!("port add {client}/{vm} {name}"), client.clone())
-        }
-        Ask::RemovePort { client, vm, name } => {
-            (format!("port remove {client}/{vm} {name}"), client.clone())
-        }
+        Ask::AddPort { client, vm, name, .. } => of_port("add", client, vm, name),
+        Ask::RemovePort { client, vm, name } => of_port("remove", client, vm, name),
         Ask::AddWindow { manifest, file } => {
             (format!("window add {}", name(manifest, file)), none())
         }
