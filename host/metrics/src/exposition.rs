@@ -1,6 +1,7 @@
 //! The metrics, as OpenMetrics text. `docs/operating.md` lists them.
 
 mod nics;
+mod ports;
 
 use crate::nics::NicsSeen;
 use crate::source::{Look, Source};
@@ -78,6 +79,7 @@ fn write(
     let Some(look) = look else { return Ok(()) };
     manager(&mut w, look)?;
     nics::write(&mut w, seen)?;
+    ports::write(&mut w, &look.ports)?;
     calls(&mut w, &totals.series())
 }
 

@@ -5,6 +5,7 @@ use crate::totals::Totals;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use vfun_admin::ports::PortRow;
 use vfun_admin::{AskError, Client, ClientRow, GrantRow, Status};
 
 /// One look.
@@ -15,6 +16,8 @@ pub struct Look {
     pub clients: Vec<ClientRow>,
     /// Grants there are.
     pub grants: Vec<GrantRow>,
+    /// Ports of VMs.
+    pub ports: Vec<PortRow>,
 }
 
 /// A manager and what was seen of it so far. Any thread may look.
@@ -43,6 +46,7 @@ impl Source {
             status: self.manager.status()?,
             clients: self.manager.clients()?,
             grants: self.manager.grants()?,
+            ports: self.manager.ports()?,
         })
     }
 

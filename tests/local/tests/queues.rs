@@ -366,11 +366,15 @@ fn shapes_that_cannot_be_are_refused_and_the_manager_goes_on() {
         let refused = raw.ask(Kind::Negotiate, session, n.as_bytes()).unwrap_err();
         assert_eq!(refused.code, NackCode::Malformed, "byte {at}: {refused}");
     }
-    for kind in [0, 3, 5, u16::MAX] {
+    for kind in [0, 5, 6, u16::MAX] {
         let n = of(kind, QueuesShape::new(2, 2));
         let refused = raw.ask(Kind::Negotiate, session, n.as_bytes()).unwrap_err();
         assert_eq!(refused.code, NackCode::Malformed, "kind {kind}: {refused}");
     }
+    // One that there is, and that this function does not have.
+    let n = of(ChannelKind::Packets.to_wire(), QueuesShape::new(4096, 0));
+    let refused = raw.ask(Kind::Negotiate, session, n.as_bytes()).unwrap_err();
+    assert_eq!(refused.code, NackCode::Unsupported, "{refused}");
     // One that can be, which is used with no token in it.
     let n = of(queues, QueuesShape::new(2, 2));
     let grant = raw.ask(Kind::Negotiate, session, n.as_bytes()).unwrap();

@@ -118,6 +118,27 @@ fn row(what: &str, both: &[(f64, f64)]) -> String {
     format!("| {what} | {port:.1} | {card:.1} | {ratio:.2} ({least:.2} to {most:.2}) |")
 }
 
+/// Milliseconds of processor time that a process has used, and its children that ended.
+fn used_ms(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
+    // In ticks of 10 ms.
+    fields[11..15].iter().map(|n| n.parse::<u64>().unwrap()).sum::<u64>() * 10
+}
+
+/// Shows what manager and service use while nobody sends.
+fn idle(stand: &Stand) {
+    const LONG: std::time::Duration = std::time::Duration::from_secs(30);
+    let service = stand.grants()[0].pid.expect("it is served");
+    let pids = [stand.pid(), service];
+    let before = pids.map(used_ms);
+    std::thread::sleep(LONG);
+    let [manager, service] = [0, 1].map(|n| used_ms(pids[n]) - before[n]);
+    eprintln!(
+        "idle for {LONG:?}: the manager used {manager} ms of a processor, the service {service} ms"
+    );
+}
+
 #[test]
 fn beside_a_card_of_qemu() {
     let asked = std::env::var_os("VFUN_PORTS_FIGURES").is_some();
@@ -126,6 +147,7 @@ fn beside_a_card_of_qemu() {
     }
     let stand = Stand::with(&["--ports"]);
     let guest = guest(&stand);
+    idle(&stand);
     let mut rows: [Vec<(f64, f64)>; 4] = Default::default();
     for _ in 0..ROUNDS {
         let to = WAYS.map(|(.., vm)| megabits(vm, false));
