@@ -296,7 +296,12 @@ fn tap_devices_are_as_manifests_say_and_nobody_elses_are_touched() {
     let text = std::fs::read_to_string(&manifest).unwrap();
     let without: String = text.split("[ports").next().unwrap().into();
     std::fs::write(&manifest, without).unwrap();
+    // The device of another manager, whose root begins like this one's.
+    ip("tuntap add other mode tap");
+    let alias = format!("port of VirtFun, {}2", stand.root().display());
+    std::fs::write("/sys/class/net/other/ifalias", alias).unwrap();
     stand.start_vfund();
     until("it is removed", || !is_there("a.eth1"));
+    assert!(is_there("other"));
     assert!(is_there("mine") && is_up("mine"));
 }

@@ -6,6 +6,7 @@
 use crate::core::catalog::Catalog;
 use crate::core::ports::Port;
 use crate::limits::{SWITCH_KILLED, SWITCH_TIME, TAPS_LOOK};
+use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -14,10 +15,45 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Characters of a mark on a device: the kernel takes 255 bytes.
-const MARK_CHARS: usize = 60;
-/// Between the mark and the switch in which this manager has put the device.
-const IN: &str = "; in ";
+/// Bytes of a root's path in the mark on a device: the kernel takes 255 bytes in all.
+const ROOT_BYTES: usize = 150;
+/// Between the mark and the bridge of Linux in which this manager has put the device.
+const IN_BRIDGE: &str = "; in the bridge ";
+/// The same for a bridge of Open vSwitch.
+const IN_SWITCH: &str = "; in Open vSwitch's ";
+
+/// Where this manager has put a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum PutInto {
+    Bridge(String),
+    Switch(String),
+}
+
+impl PutInto {
+    fn name(&self) -> &str {
+        match self {
+            PutInto::Bridge(name) | PutInto::Switch(name) => name,
+        }
+    }
+}
+
+/// What is written on devices of the manager with this root, and of no other manager.
+fn mark_of(root: &Path) -> String {
+    let path = root.display().to_string();
+    if path.len() <= ROOT_BYTES {
+        return format!("port of VirtFun, {path}");
+    }
+    let hash = Sha256::digest(path.as_bytes());
+    let digits: String = hash.iter().take(16).map(|b| format!("{b:02x}")).collect();
+    format!("port of VirtFun, root {digits}")
+}
+
+/// What stands behind a mark on a device; none of one that has another mark or none.
+fn behind_mark<'a>(mark: &str, alias: &'a str) -> Option<&'a str> {
+    let rest = alias.strip_prefix(mark)?;
+    let own = rest.is_empty() || rest.starts_with(IN_BRIDGE) || rest.starts_with(IN_SWITCH);
+    own.then_some(rest)
+}
 
 /// What is wrong with tap devices, by their names; nothing of those that are as they should be.
 type TapTrouble = Arc<Mutex<BTreeMap<String, String>>>;
@@ -50,9 +86,8 @@ pub(super) struct Taps {
 impl Taps {
     /// Of the manager with this root.
     pub fn new(root: &Path, may_change: bool) -> Self {
-        let mark = format!("port of VirtFun, {}", root.display());
         Taps {
-            mark: mark.chars().take(MARK_CHARS).collect(),
+            mark: mark_of(root),
             may_change,
             declared: BTreeMap::new(),
             trouble: TapTrouble::default(),
@@ -72,8 +107,8 @@ impl Taps {
             return;
         }
         self.declared = declared(catalog);
-        let left_over =
-            || vfun_taps::all().iter().any(|tap| vfun_taps::alias(tap).starts_with(&self.mark));
+        let is_own = |tap: &String| behind_mark(&self.mark, &vfun_taps::alias(tap)).is_some();
+        let left_over = || vfun_taps::all().iter().any(is_own);
         if self.tell.is_none() && self.declared.is_empty() && !left_over() {
             return;
         }
@@ -187,7 +222,7 @@ impl Work {
     }
 
     fn look(&mut self) {
-        for tap in vfun_taps::all() {
+        for tap in vfun_taps::all().into_iter().filter(|_| self.may_change) {
             if !self.declared.contains_key(&tap) && self.is_own(&tap) {
                 self.say(&tap, self.remove(&tap).err());
             }
@@ -216,29 +251,38 @@ impl Work {
 
     /// Whether this manager made a device, or one before it.
     fn is_own(&self, tap: &str) -> bool {
-        vfun_taps::alias(tap).starts_with(&self.mark)
+        behind_mark(&self.mark, &vfun_taps::alias(tap)).is_some()
     }
 
-    /// The switch in which this manager has put a device, as the device itself says.
-    fn put_into(&self, tap: &str) -> Option<String> {
+    /// Where this manager has put a device, as the device itself says.
+    fn put_into(&self, tap: &str) -> Option<PutInto> {
         let alias = vfun_taps::alias(tap);
-        Some(alias.strip_prefix(&self.mark)?.strip_prefix(IN)?.to_owned())
+        let rest = behind_mark(&self.mark, &alias)?;
+        let bridge = rest.strip_prefix(IN_BRIDGE).map(|b| PutInto::Bridge(b.to_owned()));
+        bridge.or_else(|| Some(PutInto::Switch(rest.strip_prefix(IN_SWITCH)?.to_owned())))
     }
 
-    fn note_switch(&self, tap: &str, switch: Option<&str>) -> Result<(), String> {
-        let text = switch.map_or_else(|| self.mark.clone(), |s| format!("{}{IN}{s}", self.mark));
-        vfun_taps::set_alias(tap, &text).map_err(|e| format!("its alias: {e}"))
+    fn note_where(&self, tap: &str, put: Option<&PutInto>) -> Result<(), String> {
+        let rest = match put {
+            None => String::new(),
+            Some(PutInto::Bridge(bridge)) => format!("{IN_BRIDGE}{bridge}"),
+            Some(PutInto::Switch(bridge)) => format!("{IN_SWITCH}{bridge}"),
+        };
+        vfun_taps::set_alias(tap, &format!("{}{rest}", self.mark))
+            .map_err(|e| format!("its alias could not be written: {e}"))
     }
 
     /// Makes a port's device as it is to be: it is there, in its switch, and up.
     fn make(&mut self, port: &Port) -> Result<(), String> {
         let tap = &port.tap;
         if !vfun_taps::is_there(tap) {
-            let made = vfun_taps::open(tap).and_then(|device| vfun_taps::keep(&device, true));
-            made.map_err(|e| advised(tap, &e))?;
-            self.note_switch(tap, None)?;
-            // The host's own network is not for the VM, also while it is in no bridge.
-            vfun_taps::without_ipv6(tap).map_err(|e| format!("IPv6 of the host: {e}"))?;
+            let device = vfun_taps::open(tap).map_err(|e| advised(tap, &e))?;
+            // It goes with the descriptor if any of this fails.
+            self.note_where(tap, None)?;
+            // The host's own IPv6 is not for the VM.
+            vfun_taps::without_ipv6(tap)
+                .map_err(|e| format!("IPv6 of the host could not be kept off it: {e}"))?;
+            vfun_taps::keep(&device, true).map_err(|e| advised(tap, &e))?;
             self.down.insert(tap.clone());
         }
         if !vfun_taps::is_tap(tap) {
@@ -269,39 +313,50 @@ impl Work {
     /// came into one just now.
     fn join(&self, port: &Port) -> Result<bool, String> {
         let (tap, wanted) = (&port.tap, port.switch.as_deref());
-        let was = self.put_into(tap);
-        if let Some(was) = was.as_deref().filter(|was| Some(*was) != wanted) {
-            leave(was, tap)?;
-            self.note_switch(tap, None)?;
+        let mut was = self.put_into(tap);
+        if let Some(other) = was.take_if(|was| Some(was.name()) != wanted) {
+            leave(&other, tap)?;
+            self.note_where(tap, None)?;
         }
         let Some(switch) = wanted else { return Ok(false) };
-        match (vfun_taps::is_bridge(switch), vfun_taps::master(tap)) {
+        let put = match (vfun_taps::is_bridge(switch), vfun_taps::master(tap)) {
             (true, Some(master)) if master == switch => return Ok(false),
             (true, Some(master)) => {
                 return Err(format!(
                     "it is in {master}: take it out there, or let its port name that"
                 ));
             }
-            (true, None) => vfun_taps::join(switch, tap)
-                .map_err(|e| format!("it could not be put into the bridge {switch}: {e}"))?,
+            (true, None) => {
+                vfun_taps::join(switch, tap)
+                    .map_err(|e| format!("it could not be put into the bridge {switch}: {e}"))?;
+                PutInto::Bridge(switch.to_owned())
+            }
             // Once: its database keeps the port, and who takes it out there means it.
-            (false, _) if was.as_deref() == wanted => return Ok(false),
-            (false, _) => vsctl(&["--may-exist", "add-port", switch, tap]).map_err(|e| {
-                format!("{switch} is no bridge of Linux, and Open vSwitch says: {e}")
-            })?,
-        }
-        self.note_switch(tap, wanted)?;
+            (false, _) if matches!(was, Some(PutInto::Switch(_))) => return Ok(false),
+            (false, _) => {
+                vsctl(&["--may-exist", "add-port", switch, tap]).map_err(|e| {
+                    format!("{switch} is no bridge of Linux, and Open vSwitch says: {e}")
+                })?;
+                PutInto::Switch(switch.to_owned())
+            }
+        };
+        self.note_where(tap, Some(&put))?;
         Ok(true)
     }
 
     /// Removes a device of ours. A service may have it open for a moment more.
     fn remove(&self, tap: &str) -> Result<(), String> {
-        if let Some(switch) = self.put_into(tap) {
-            leave(&switch, tap)?;
-            self.note_switch(tap, None)?;
+        if let Some(put) = self.put_into(tap) {
+            leave(&put, tap)?;
+            self.note_where(tap, None)?;
         }
         let removed = vfun_taps::open(tap).and_then(|device| vfun_taps::keep(&device, false));
-        removed.map_err(|e| format!("it stays for now: {}", advised(tap, &e)))
+        removed.map_err(|e| match e.kind() {
+            io::ErrorKind::ResourceBusy => {
+                "it goes as soon as the service that has it open has closed it".into()
+            }
+            _ => format!("it could not be removed, which is tried again: {e}"),
+        })
     }
 }
 
@@ -310,7 +365,7 @@ fn as_it_is(port: &Port) -> Result<(), String> {
     let tap = &port.tap;
     if !vfun_taps::is_up(tap) {
         return Err(format!(
-            "it is down, and was not made by this manager: `ip link set {tap} up`"
+            "it is down, and is not this manager's to change: `ip link set {tap} up`"
         ));
     }
     match (&port.switch, vfun_taps::master(tap)) {
@@ -318,26 +373,26 @@ fn as_it_is(port: &Port) -> Result<(), String> {
             if vfun_taps::is_bridge(switch) && master.as_ref() != Some(switch) =>
         {
             Err(format!(
-                "it is not in {switch}, and was not made by this manager: `ip link set {tap} master {switch}`"
+                "it is not in {switch}, and is not this manager's to change: `ip link set {tap} master {switch}`"
             ))
         }
         _ => Ok(()),
     }
 }
 
-/// Takes a device out of a bridge or switch in which it was put. One that is not there is left.
-fn leave(switch: &str, tap: &str) -> Result<(), String> {
-    match (vfun_taps::is_bridge(switch), vfun_taps::master(tap)) {
-        (true, Some(master)) if master == switch => vfun_taps::leave(switch, tap)
-            .map_err(|e| format!("it could not be taken out of {switch}: {e}")),
-        (true, _) => Ok(()),
-        // A bridge that is gone has let it go; a switch that does not run has it still.
-        (false, None) if !vfun_taps::is_there(switch) && vsctl(&["br-exists", switch]).is_err() => {
-            Ok(())
+/// Takes a device out of where it was put. A bridge of Linux that is gone has let it go.
+fn leave(put: &PutInto, tap: &str) -> Result<(), String> {
+    let left = match put {
+        PutInto::Bridge(bridge) if vfun_taps::master(tap).as_ref() == Some(bridge) => {
+            vfun_taps::leave(bridge, tap).map_err(|e| e.to_string())
         }
-        (false, _) => vsctl(&["--if-exists", "del-port", switch, tap])
-            .map_err(|e| format!("it could not be taken out of {switch}: {e}")),
-    }
+        PutInto::Bridge(_) => Ok(()),
+        // Its database has it also while the switch does not run.
+        PutInto::Switch(_) => vsctl(&["--if-exists", "del-port", tap]),
+    };
+    left.map_err(|e| {
+        format!("it could not be taken out of {}, which is tried again: {e}", put.name())
+    })
 }
 
 /// Runs `ovs-vsctl`, which ends by itself in time.
@@ -391,4 +446,28 @@ fn read(from: Option<impl io::Read>) -> String {
         let _ = from.take(4096).read_to_string(&mut text);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manager_knows_its_own_devices_and_no_others() {
+        let mark = mark_of(Path::new("/var/lib/virtfun"));
+        for own in [mark.clone(), format!("{mark}{IN_BRIDGE}br0"), format!("{mark}{IN_SWITCH}sw0")]
+        {
+            assert!(behind_mark(&mark, &own).is_some(), "{own}");
+        }
+        // A root whose path begins alike.
+        let other = mark_of(Path::new("/var/lib/virtfun2"));
+        assert_eq!(behind_mark(&mark, &other), None);
+        assert_eq!(behind_mark(&mark, &format!("{other}{IN_BRIDGE}br0")), None);
+        assert_eq!(behind_mark(&mark, ""), None);
+        let long = |last: &str| mark_of(Path::new(&format!("/{}{last}", "x".repeat(300))));
+        assert_ne!(long("a"), long("b"));
+        let longest =
+            format!("{}{IN_SWITCH}{}", mark_of(Path::new(&"x".repeat(ROOT_BYTES))), "b".repeat(15));
+        assert!(longest.len() <= 255 && long("a").len() < longest.len());
+    }
 }
