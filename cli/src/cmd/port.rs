@@ -144,7 +144,7 @@ fn found(admin: &Admin, client: &str, vm: &str, port: &str) -> Result<PortRow> {
     let names: Vec<String> = ports.iter().map(|p| p.port.clone()).collect();
     ports.into_iter().find(|p| p.port == port).ok_or_else(|| {
         let advice = match names.as_slice() {
-            [] => format!("it has none: `vfun port add {client}/{vm} {port}` adds it"),
+            [] => format!("it has none: `vfun port add {} {port}` adds it", shown(client, vm)),
             all => format!("it has {}", all.join(", ")),
         };
         Failure::new(Exit::Refused, format!("VM {} has no port '{port}'", shown(client, vm)))
@@ -236,7 +236,7 @@ fn explained(port: PortRow) -> ExplainedPort {
     let vm = shown(&port.client, &port.vm);
     if port.switch.is_none() {
         hindrances.push(format!(
-            "no bridge is named: frames come out of the interface {} of this host, and go nowhere else. `vfun port add {vm} {} --switch BRIDGE` names one",
+            "no bridge is named: frames come out of the interface {} of this host, which hears them itself, and go to no other machine. `vfun port add {vm} {} --switch BRIDGE` names one",
             port.tap, port.port
         ));
     }

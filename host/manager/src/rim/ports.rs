@@ -137,7 +137,11 @@ impl Daemon {
             Ok(()) => Reply::Done {
                 sentence: format!("port {name} of VM {} is there", VmName::new(client, vm)),
             },
-            Err(sentence) => Reply::Error { sentence },
+            // The line is one of a manifest that was not kept.
+            Err(sentence) => match sentence.split_once(": ports: ") {
+                Some((_, why)) => Reply::Error { sentence: format!("port {name}: {why}") },
+                None => Reply::Error { sentence },
+            },
         }
     }
 
