@@ -47,11 +47,13 @@ TRIES = int(os.environ.get("VFUN_TRIES") or 3)
 # Whose tests/ folders start real processes or guests: only these have second tries.
 REAL = {"vfun", "vfun-bench", "vfun-gateway", "vfun-native", "vfun-nicd", "vfun-testguest", "vfun-tests-conform", "vfun-tests-hostile",
         "vfun-tests-local", "vfun-tests-sandbox", "vfun-tests-vm"}
-# What a program of tests ends with when some failed, and nothing else was wrong.
-SOME_FAILED = 101
-# How long a program of tests may run, s: the longest takes three minutes where nothing
-# else runs, and one that hangs must not take the time of all others.
-HANGS = 1500.0
+# What a program of tests ends with when some failed, and nothing else was wrong; and what one that
+# hung is noted with.
+SOME_FAILED, HUNG = 101, -1
+# How long a program of tests may run, and how long it may say nothing (it says a dot for each test
+# that has ended), s: the longest program takes three minutes where nothing else runs, the longest test
+# less, and one that hangs must not take the time of all others.
+HANGS, SILENT = 1500.0, 400.0
 # How long a program's output is waited for when it has ended, s.
 LAST_WORDS = 10.0
 # Programs that run.
@@ -189,8 +191,8 @@ def run(words, arguments, under=(), beside=1):
         if beside == 1:
             print(f"-- {name}", flush=True)
         began, machine = time.monotonic(), clocks()
-        ended, said = shown([*under, t["program"], "--quiet", *at_once(t, arguments), *arguments],
-                            t["folder"], own, quiet=beside > 1)
+        command = [*under, t["program"], "--quiet", *at_once(t, arguments), *arguments]
+        ended, said = shown(command, t["folder"], own, quiet=beside > 1)
         took = time.monotonic() - began
         with printing:
             if beside > 1:
@@ -198,7 +200,7 @@ def run(words, arguments, under=(), beside=1):
             if took > SLOW:
                 print(f"-- {name}: {took:.0f} s", flush=True)
         if ended:
-            again_later.append((t, name, ended, said, own, away(machine)))
+            again_later.append((t, name, command, ended, said, own, away(machine)))
 
     if beside == 1:
         for t in tests:
@@ -231,36 +233,50 @@ def at_once(test, arguments):
 
 def shown(command, folder, env, quiet=False):
     """Runs it, its output shown as it comes unless `quiet`: its exit status and the output."""
+    began = time.monotonic()
     child = subprocess.Popen(
         command, cwd=folder, env=env, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0)
     CHILDREN.add(child)
-    lines = []
+    said, heard = bytearray(), [time.monotonic()]
 
     def show():
-        for line in child.stdout:
+        while some := os.read(child.stdout.fileno(), 1 << 16):
+            heard[0] = time.monotonic()
             if not quiet:
-                sys.stdout.buffer.write(line)
+                sys.stdout.buffer.write(some)
                 sys.stdout.buffer.flush()
-            lines.append(line.decode(errors="replace").rstrip())
+            said.extend(some)
 
     # Beside it: what a test left behind may hold the pipe open for ever.
     reader = threading.Thread(target=show, daemon=True)
     reader.start()
+    hung = None
     try:
-        ended = child.wait(timeout=HANGS)
+        ended = waited(child, heard)
+        if ended is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            ended, hung = HUNG, f"it hung: it was ended after {time.monotonic() - began:.0f} s"
+            print(f"-- {hung}", flush=True)
     except KeyboardInterrupt:
         os.killpg(child.pid, signal.SIGKILL)
         raise
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-        ended = 1
-        lines.append(f"it hung: it was ended after {HANGS:.0f} s")
-        print(f"-- {lines[-1]}", flush=True)
     CHILDREN.discard(child)
     reader.join(timeout=LAST_WORDS)
-    return ended, list(lines)
+    lines = [line.rstrip() for line in bytes(said).decode(errors="replace").split("\n")]
+    return ended, [*lines[:-1], *filter(None, lines[-1:]), *filter(None, [hung])]
+
+
+def waited(child, heard):
+    """A program's exit status; None: it hangs."""
+    until = time.monotonic() + HANGS
+    while time.monotonic() < until and time.monotonic() < heard[0] + SILENT:
+        try:
+            return child.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            pass
+    return None
 
 
 def clocks():
@@ -307,14 +323,21 @@ def words(said, test):
     return [line for line in kept if line]
 
 
-def again(test, name, ended, said, env, machine):
+def again(test, name, command, ended, said, env, machine):
     """Notes what failed, and whether all of it passed at a second try, each test by itself."""
     found = names(said)
     spent = FAILED.read_text().count("\npassed at the second try") if FAILED.exists() else 0
     # Lines of others may have come in between: only if all of them were found.
     count = re.search(r"^test result: FAILED\..* (\d+) failed;", "\n".join(said), re.M)
+    real = test["kind"] == "test" and test["package"] in REAL
+    if ended == HUNG and real and spent < TRIES:
+        # Which of its tests were not run is not known: all of them.
+        print(f"-- {name}: all of it once more", flush=True)
+        passed = shown(command, test["folder"], env)[0] == 0
+        note("passed at the second try" if passed else "failed twice", name, machine, said[-WORDS:])
+        return passed
     may = (
-        test["kind"] == "test" and test["package"] in REAL and ended == SOME_FAILED
+        real and ended == SOME_FAILED
         and found and count and int(count[1]) == len(found) and spent + len(found) <= TRIES
         and not any("minimal failing input" in line for line in said))
     passed = True
@@ -328,11 +351,16 @@ def again(test, name, ended, said, env, machine):
             verdict = "failed twice" if ended or not ran else "passed at the second try"
         passed &= verdict == "passed at the second try"
         last = words(said, one) if one else said[-WORDS:]
-        with FAILED.open("a") as file:
-            print(f"\n{verdict}: {name}{f' {one}' if one else ''} ({machine})", file=file)
-            for line in last:
-                print(f"    {line}", file=file)
+        note(verdict, f"{name}{f' {one}' if one else ''}", machine, last)
     return passed
+
+
+def note(verdict, what, machine, last):
+    """Adds it to what tests/run.sh shows at its end."""
+    with FAILED.open("a") as file:
+        print(f"\n{verdict}: {what} ({machine})", file=file)
+        for line in last:
+            print(f"    {line}", file=file)
 
 
 def main():

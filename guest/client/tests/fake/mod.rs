@@ -315,8 +315,10 @@ impl Host {
             if count == usize::MAX {
                 continue; // hangs up without a word
             }
+            // Kept first: with the answer a test goes on, and may kill the manager.
+            let mut peers = self.peers.lock().unwrap();
             fdpass::send(&socket, ack.as_bytes(), &fds[..count]).unwrap();
-            self.peers.lock().unwrap().push(socket);
+            peers.push(socket);
         }
     }
 
