@@ -16,6 +16,8 @@ if [ $# -eq 0 ] || [ "$1" = guests ]; then
     packaging/guest-kernel.sh >/dev/null
     packaging/kmod.sh >/dev/null
     VFUN_NET_PROGRAMS=$(packaging/net-programs.sh)
+    VFUN_DPDK_DRIVER=$(packaging/dpdk.sh)
+    export VFUN_DPDK_DRIVER
     # vfund finds ovs-vsctl there.
     VFUN_NET_PROGRAMS=$VFUN_NET_PROGRAMS PATH="$VFUN_OVS_DIR:$PATH" \
         tests/built.py run vfun-tests-vm -- ports_programs:: --nocapture

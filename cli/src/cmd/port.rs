@@ -50,7 +50,7 @@ pub enum Sub {
 /// Give a VM a port, or change one. The VM's kernel module shows it as a network interface.
 ///
 /// On this host the port is a tap device, which the manager makes, and puts into a bridge of Linux or of Open
-/// vSwitch if one is named. The port stands in the client's manifest from then on. What is not named of a port
+/// vSwitch if one is named. With --way dpdk it is a port of an Open vSwitch with DPDK, without any device. The port stands in the client's manifest from then on. What is not named of a port
 /// that is there stays as it is. A port that is changed ends and begins anew in its VM.
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -64,7 +64,10 @@ pub struct Args {
     /// Put it into no bridge any more.
     #[arg(long, conflicts_with = "switch")]
     no_switch: bool,
-    /// The tap device on this host [default: made of the names of VM and port].
+    /// How the host gets the frames: `tap`, by a tap device, or `dpdk`, by the driver that an Open vSwitch with DPDK loads [default: tap].
+    #[arg(long, value_name = "WAY", value_parser = ["tap", "dpdk"])]
+    way: Option<String>,
+    /// The tap device on this host, or the port's name in a switch with DPDK [default: made of the names of VM and port].
     #[arg(long, value_name = "NAME")]
     tap: Option<String>,
     /// The address of the interface in the VM [default: made of the names; the same each time].
@@ -123,6 +126,7 @@ fn add(admin: &Admin, output: Output, args: &Args) -> Result<()> {
         mac: args.mac.clone(),
         mtu: args.mtu,
         ring: args.ring.clone(),
+        way: args.way.clone(),
         tap: args.tap.clone(),
         switch: args.switch.clone().or(args.no_switch.then(String::new)),
     };
@@ -172,8 +176,9 @@ fn render(ports: &[PortRow]) -> String {
     if ports.is_empty() {
         return "no VM has ports: `vfun port add VM NAME --switch BRIDGE` gives it one\n".into();
     }
-    let mut table =
-        Table::new(&["VM", "PORT", ">NUMBER", "ADDRESS", ">MTU", "TAP", "SWITCH", "STATE"]);
+    let mut table = Table::new(&[
+        "VM", "PORT", ">NUMBER", "ADDRESS", ">MTU", "WAY", "ON HOST", "SWITCH", "STATE",
+    ]);
     for p in ports {
         table.row([
             shown(&p.client, &p.vm),
@@ -181,6 +186,7 @@ fn render(ports: &[PortRow]) -> String {
             p.number.to_string(),
             p.mac.clone(),
             p.mtu.to_string(),
+            p.way.clone(),
             p.tap.clone(),
             p.switch.clone().unwrap_or_default(),
             state(p),
@@ -234,7 +240,8 @@ struct ExplainedPort {
 fn explained(port: PortRow) -> ExplainedPort {
     let mut hindrances: Vec<String> = port.trouble.iter().cloned().collect();
     let vm = shown(&port.client, &port.vm);
-    if port.switch.is_none() {
+    hindrances.extend(at_switch(&port));
+    if port.switch.is_none() && port.devargs.is_none() {
         hindrances.push(format!(
             "no bridge is named: frames come out of the interface {} of this host, which hears them itself, and go to no other machine. `vfun port add {vm} {} --switch BRIDGE` names one",
             port.tap, port.port
@@ -254,22 +261,49 @@ fn explained(port: PortRow) -> ExplainedPort {
     ExplainedPort { port, hindrances }
 }
 
-fn text(said: &ExplainedPort) -> String {
-    let p = &said.port;
-    let way = [
+/// What keeps a switch with DPDK from a port.
+fn at_switch(port: &PortRow) -> Option<String> {
+    let devargs = port.devargs.as_ref()?;
+    if port.connected == Some(true) {
+        return None;
+    }
+    Some(match &port.switch {
+        Some(switch) => format!(
+            "no switch has connected for {}: is ovs-vswitchd running, and does the bridge {switch} have it (`ovs-vsctl list Interface {}`)?",
+            port.tap, port.tap
+        ),
+        None => format!(
+            "no bridge is named, and no program has connected: a program with DPDK takes the port as the device {devargs}"
+        ),
+    })
+}
+
+/// The parts of the way of a port's frames.
+fn way(p: &PortRow) -> Vec<String> {
+    let mut way = vec![
         format!("interface {} in VM {}", p.port, shown(&p.client, &p.vm)),
         "the VM's window".into(),
-        format!("a service of client {}", p.client),
-        format!("tap device {}", p.tap),
-        p.switch.as_ref().map_or("no bridge".into(), |s| format!("bridge {s}")),
     ];
+    match &p.devargs {
+        None => {
+            way.push(format!("a service of client {}", p.client));
+            way.push(format!("tap device {}", p.tap));
+        }
+        Some(_) => way.push(format!("port {} of a switch with DPDK", p.tap)),
+    }
+    way.push(p.switch.as_ref().map_or("no bridge".into(), |s| format!("bridge {s}")));
+    way
+}
+
+fn text(said: &ExplainedPort) -> String {
+    let p = &said.port;
     let mut facts = Facts::new()
         .fact("port", format!("{} of VM {}, number {}", p.port, shown(&p.client, &p.vm), p.number))
         .fact("address", &p.mac)
         .fact("MTU", p.mtu.to_string())
         .fact("rings", format!("2 of {}", out::bytes(p.ring_bytes)))
         .fact("state", state(p))
-        .fact("frames go", way.join(" - "));
+        .fact("frames go", way(p).join(" - "));
     if let Some(c) = &p.counts {
         let (from, to) = (out::count(c.from_vm), out::count(c.to_vm));
         facts = facts.fact("frames", format!("{from} from the VM, {to} to it"));
@@ -295,7 +329,10 @@ mod tests {
             mac: "02:00:00:00:00:01".into(),
             mtu: 1500,
             ring_bytes: 2 << 20,
+            way: "tap".into(),
             tap: "web.eth1".into(),
+            devargs: None,
+            connected: None,
             switch: Some("br0".into()),
             trouble: None,
             window: true,
@@ -329,6 +366,18 @@ mod tests {
         let (state, says) = why(|p| p.trouble = Some("no ovs-vsctl is installed".into()));
         assert!(state == "trouble" && says.contains("ovs-vsctl"), "{says}");
         assert!(why(|p| p.switch = None).1.contains("--switch BRIDGE"));
+        let dpdk = |p: &mut PortRow| {
+            (p.way, p.devargs, p.connected) =
+                ("dpdk".into(), Some("net_vfun_x".into()), Some(false));
+        };
+        let mut p = row();
+        dpdk(&mut p);
+        assert!(explained(p.clone()).hindrances.join(" ").contains("ovs-vswitchd"));
+        p.switch = None;
+        assert!(explained(p.clone()).hindrances.join(" ").contains("net_vfun_x"));
+        p.connected = Some(true);
+        let said = explained(p);
+        assert!(said.hindrances.is_empty() && text(&said).contains("of a switch with DPDK"));
     }
 
     #[test]

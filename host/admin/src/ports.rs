@@ -19,7 +19,10 @@ pub struct PortLines {
     /// Bytes of each ring, as a manifest says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ring: Option<String>,
-    /// The interface of the host that is its other end.
+    /// `tap`, or `dpdk`: a switch with DPDK has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub way: Option<String>,
+    /// The host's end: a tap device, or a port of a switch with DPDK.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tap: Option<String>,
     /// The bridge or switch in which that is.
@@ -43,8 +46,13 @@ pub struct PortRow {
     pub mtu: u16,
     /// Bytes of each ring.
     pub ring_bytes: u64,
-    /// The interface of the host that is its other end.
+    /// `tap`, or `dpdk`: a switch with DPDK has it.
+    pub way: String,
+    /// The host's end: a tap device, or a port of a switch with DPDK.
     pub tap: String,
+    /// With `dpdk`: what the switch's driver is told, and whether one is connected.
+    pub devargs: Option<String>,
+    pub connected: Option<bool>,
     /// The bridge or switch that it is to be in; none: the manager puts it into none.
     pub switch: Option<String>,
     /// What is wrong on the host, and what to do.

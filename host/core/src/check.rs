@@ -81,8 +81,8 @@ impl Core {
         rule(there || closing, "a grant that is not closing has an app", of)?;
         let known = g.services().all(|s| self.services.contains_key(&s));
         rule(known, "a grant's services are there", of)?;
-        let held = g.service().is_some() || g.also().is_some();
-        rule(!closing || held, "a closing grant waits for a service", of)?;
+        let held = g.service().is_some() || g.also().is_some() || g.at_switch.is_some();
+        rule(!closing || held, "a closing grant waits for a service or a switch", of)?;
         let on_vf = g.movable() && g.subject.location.is_hardware() && g.stage.goes_on();
         rule(!on_vf || g.vf().is_some(), "what runs on a device has a VF", of)?;
         let rests = g.movable() && !g.subject.location.is_hardware() && g.stage.goes_on();

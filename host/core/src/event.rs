@@ -183,6 +183,16 @@ pub enum Event {
         service: ServiceId,
         channel: Handle,
     },
+    /// A switch is about to get the memory of a port's channel.
+    SwitchTakes {
+        /// The channel's grant.
+        channel: Handle,
+    },
+    /// A switch no longer touches the memory of a port's channel.
+    SwitchLetGo {
+        /// The channel's grant.
+        channel: Handle,
+    },
     /// An app broke the protocol.
     ChannelBroken {
         /// Which service says so.

@@ -335,6 +335,9 @@ pub struct Grant {
     pub since_ms: u64,
     /// Starts of its service after the first.
     pub restarts: u32,
+    /// A switch has the memory of its channel mapped, for the port of this name on the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_switch: Option<String>,
 }
 
 impl Grant {

@@ -254,6 +254,8 @@ impl Core {
             Event::ChannelOpenFailed { service, channel, reason } => {
                 self.channel_open_failed(now, service, channel, &reason, out);
             }
+            Event::SwitchTakes { channel } => self.switch_takes(channel),
+            Event::SwitchLetGo { channel } => self.switch_let_go(channel, out),
             Event::ChannelClosed { service, channel } => {
                 self.channel_closed(now, service, channel, out);
             }

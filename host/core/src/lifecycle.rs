@@ -118,8 +118,8 @@ impl Core {
         let closing = |g: &&mut Grant| matches!(g.stage, Stage::Closing { .. });
         let Some(g) = self.grants.get_mut(grant).filter(closing) else { return };
         g.stage.let_go();
-        if g.also().is_some() {
-            // Another service has its channel still.
+        if g.also().is_some() || g.at_switch.is_some() {
+            // Another service, or a switch, has its channel still.
             return;
         }
         let window = g.holder.window;

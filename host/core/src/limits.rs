@@ -186,6 +186,8 @@ pub const TAPS_LOOK: Duration = Duration::from_secs(2);
 pub const SWITCH_TIME: Duration = Duration::from_secs(5);
 /// When the program that asks it is ended, if it does not end by itself.
 pub const SWITCH_KILLED: Duration = Duration::from_secs(8);
+/// Ports that switches with DPDK are connected for: two descriptors of the manager each.
+pub const PORT_DRIVERS_MAX: usize = 1024;
 /// Before another keeper is started, where one could not be.
 pub const KEEPER_AGAIN: Duration = Duration::from_secs(2);
 /// Messages taken from one service before others have their turn: one that its

@@ -123,6 +123,7 @@ impl Core {
             replay: Replay { asked: to, activated: None },
             since_ms: now,
             restarts: 0,
+            at_switch: None,
         })
     }
 

@@ -9,12 +9,12 @@ use super::{Action, Core, nacks};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use vfun_supervise::Driver;
-use vfun_wire::Nack;
 use vfun_wire::header::PortEntry;
 use vfun_wire::kind::ChannelKind;
 use vfun_wire::limits::{DEADLINE_MS_DEFAULT, PORT_NAME_BYTES, PORTS_MAX};
 use vfun_wire::packets::PacketsShape;
 use vfun_wire::version::FunctionVersion;
+use vfun_wire::{Handle, Nack};
 use zerocopy::little_endian::{U16, U32, U64};
 
 /// The function's name.
@@ -83,6 +83,37 @@ impl std::str::FromStr for Mac {
     }
 }
 
+/// How the host's end of a port gets its frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PortWay {
+    /// A service relays them to a tap device.
+    #[default]
+    Tap,
+    /// A switch with DPDK has the port's memory, and a driver in it.
+    Dpdk,
+}
+
+impl PortWay {
+    /// What a manifest calls it.
+    pub fn text(self) -> &'static str {
+        match self {
+            PortWay::Tap => "tap",
+            PortWay::Dpdk => "dpdk",
+        }
+    }
+}
+
+impl std::str::FromStr for PortWay {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [PortWay::Tap, PortWay::Dpdk];
+        all.into_iter()
+            .find(|w| w.text() == text)
+            .ok_or_else(|| format!("'{text}' is no way of a port: write \"tap\" or \"dpdk\""))
+    }
+}
+
 /// A port of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
@@ -95,7 +126,8 @@ pub struct Port {
     pub mtu: u16,
     /// Bytes of each ring.
     pub ring_bytes: u32,
-    /// The interface of the host that is its other end.
+    pub way: PortWay,
+    /// The host's end: a tap device, or a port of a switch with DPDK.
     pub tap: String,
     /// The bridge or switch in which that is; `None`: the manager puts it into none.
     pub switch: Option<String>,
@@ -213,6 +245,39 @@ impl Core {
         }
     }
 
+    /// A switch is about to have the memory of a grant of a port, until it lets go: its
+    /// pages are nobody else's before that. False: the grant is over or has no memory yet.
+    pub fn may_go_to_switch(&self, grant: Handle) -> bool {
+        self.grants.get(grant).is_ok_and(|g| g.stage.goes_on() && self.is_for_switch(g))
+    }
+
+    /// Whether a grant is of a port that a switch with DPDK has.
+    fn is_for_switch(&self, g: &Grant) -> bool {
+        self.catalog.port_of(g).is_some_and(|p| p.way == PortWay::Dpdk)
+    }
+
+    pub(super) fn switch_takes(&mut self, grant: Handle) {
+        let Some(port) = self.grants.get(grant).ok().and_then(|g| self.catalog.port_of(g)) else {
+            return;
+        };
+        let name = port.tap.clone();
+        if self.may_go_to_switch(grant)
+            && let Some(g) = self.grants.get_mut(grant)
+        {
+            g.at_switch = Some(name);
+        }
+    }
+
+    /// A switch has let go of a grant's memory for ever.
+    pub(super) fn switch_let_go(&mut self, grant: Handle, out: &mut Vec<Action>) {
+        let at_switch = |g: &&mut Grant| g.at_switch.is_some();
+        let Some(g) = self.grants.get_mut(grant).filter(at_switch) else { return };
+        g.at_switch = None;
+        if matches!(g.stage, Stage::Closing { service: None, .. }) {
+            self.free_grant(grant, out);
+        }
+    }
+
     /// Takes ports away that are no more what they were when they were granted.
     pub(super) fn take_changed_ports(&mut self, now: u64, old: &Catalog, out: &mut Vec<Action>) {
         let changed = self.grants.iter().filter(|(_, g)| {
@@ -269,6 +334,7 @@ mod tests {
             mac: Mac([2, 0, 0, 0, 0, 1]),
             mtu: 1500,
             ring_bytes: RING_DEFAULT,
+            way: PortWay::Tap,
             tap: "vm1.eth1".into(),
             switch: None,
         };

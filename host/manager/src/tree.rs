@@ -94,6 +94,10 @@ impl Tree {
     pub fn host_socket(&self) -> PathBuf {
         self.root.join("host.sock")
     }
+    /// Where switches with DPDK get the memory of ports.
+    pub fn ports_socket(&self) -> PathBuf {
+        self.root.join("ports.sock")
+    }
     /// Where a VM's QEMU connects.
     pub fn vm_socket(&self, vm: &VmName) -> PathBuf {
         self.root.join("ivshmem").join(format!("{}.sock", vm.file_name()))

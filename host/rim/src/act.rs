@@ -7,6 +7,7 @@ use crate::requests::Requests;
 use crate::say::Say;
 use crate::system::Line;
 use crate::tell::{ServiceMessage, Tell};
+use vfun_core::ports::PortWay;
 use vfun_core::{Action, Event, Level, ReplyTo, ServiceId, WindowId};
 use vfun_supervise::{BufferCame, Open, PortCame, Start, ToService};
 use vfun_wire::header::PortEntry;
@@ -214,7 +215,11 @@ pub trait Act: System {
             bell: attached.map_or(0, |a| a.window.generation()),
             vf,
             standby,
-            port: port.map(|p| PortCame { name: p.name, mtu: p.mtu }),
+            port: port.map(|p| PortCame {
+                name: p.name,
+                mtu: p.mtu,
+                switch: p.way == PortWay::Dpdk,
+            }),
         };
         let vectors = (place.vector_out(), place.vector_in());
         self.tell(service, ServiceMessage::Open(open, window, vectors));

@@ -4,6 +4,7 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use vfun_admin::counters::{Counters, Times};
+use vfun_packet::layout::{DOWN, header::STATE};
 use vfun_window::{MapError, WriteSpan};
 use vfun_wire::channel::{CellState, HELD_EVENT, Word0, Word1, in_header, line_off};
 use vfun_wire::control::{
@@ -16,6 +17,7 @@ use vfun_wire::header::{
 };
 use vfun_wire::kind::{Calls, ChannelKind};
 use vfun_wire::limits::{CONTROL_CELLS, PORTS_MAX, SESSIONS, WINDOWS_MAX};
+use vfun_wire::packets::{Packets, SIDE_OFF};
 use vfun_wire::place::ChannelPlace;
 use vfun_wire::queues::host_head;
 use vfun_wire::status::BreakReason;
@@ -25,6 +27,19 @@ use zerocopy::IntoBytes;
 
 pub use crate::bells::Bells;
 pub use crate::pages::{Memory, Pages};
+
+/// Where a port's memory lies in its window's file, bytes from the file's start.
+#[derive(Clone, Copy, Debug)]
+pub struct PortMemory {
+    /// The host's side of the packets.
+    pub host: u64,
+    /// The VM's side of the packets.
+    pub vm: u64,
+    /// Bytes of each ring.
+    pub ring: u32,
+    /// The word *news* of the channel.
+    pub news: u64,
+}
 
 /// A request as it was copied out.
 #[derive(Debug)]
@@ -462,6 +477,30 @@ impl HostWindow {
         let sides = place.kind().has_sides();
         let word = |at| head.load(host_head::FACTS + at, Ordering::Relaxed);
         sides.then(|| core::array::from_fn(word))
+    }
+
+    /// Where a switch finds the memory of a port's channel: the bytes of the window's file
+    /// at which the host's side and the VM's begin, header pages first. `None` for other kinds.
+    pub fn port_memory(&self, place: &ChannelPlace) -> Option<PortMemory> {
+        let packets = Packets::of(place)?;
+        let at = |offset: u64| self.origin() + offset + SIDE_OFF as u64;
+        Some(PortMemory {
+            host: at(packets.sides.host),
+            vm: at(packets.sides.program),
+            ring: packets.ring_bytes,
+            news: self.origin() + packets.sides.host + 8 * in_header::NEWS as u64,
+        })
+    }
+
+    /// The switch that had a port's memory is gone, and cannot say so: the VM is told that
+    /// the link is down. Nobody else writes the host's side then.
+    pub fn switch_gone(&self, place: &ChannelPlace) {
+        if place.kind() == ChannelKind::Packets {
+            let host = self.pages.range(place.head());
+            host.store(word(SIDE_OFF) + STATE, DOWN, Ordering::Release);
+            host.fetch_add(in_header::NEWS, 1, Ordering::Release);
+            self.ring_channel(place);
+        }
     }
 
     /// Whether a call of a channel was begun and not answered, by its service's word.

@@ -17,6 +17,7 @@ pub mod control;
 pub mod dir;
 pub mod frame;
 pub mod handle;
+pub mod handover;
 pub mod header;
 pub mod ivshmem;
 pub mod kind;

@@ -82,7 +82,7 @@ impl Guest {
             bell: 7,
             vf: None,
             standby: false,
-            port: Some(PortCame { name: "net0".into(), mtu: 1500 }),
+            port: Some(PortCame { name: "net0".into(), mtu: 1500, switch: false }),
         }
     }
 
@@ -249,7 +249,7 @@ fn what_is_no_port_is_refused_with_a_sentence() {
     s.hand_over(guest.open(), &guest.window, Some(&guest.bells));
     refused(&mut s, "4 descriptors came along, 5 were due");
     let mut open = guest.open();
-    open.port = Some(PortCame { name: "net0".into(), mtu: 65000 });
+    open.port = Some(PortCame { name: "net0".into(), mtu: 65000, switch: false });
     guest.hand(&s, open, &tap);
     refused(&mut s, "port net0: a ring of 65536 bytes has no room for frames of 65018 bytes");
     let mut open = guest.open();

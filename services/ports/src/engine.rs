@@ -1,5 +1,6 @@
 //! The engine: channels of packets for the thread.
 
+use crate::counted::CountedPort;
 use crate::port::RelayedPort;
 use crate::relay::{Relay, Word};
 use crate::tally::Shown;
@@ -88,6 +89,9 @@ impl Engine for Ports {
         channel: QueuesChannel,
         port: Port,
     ) -> Result<Box<dyn QueuesHeld>, DriverError> {
+        if port.tap.is_none() {
+            return Ok(Box::new(CountedPort::new(channel)));
+        }
         let (teller, handle) = (self.teller(), channel.handle());
         let port = RelayedPort::new(channel, port)?;
         let shown = port.shown();

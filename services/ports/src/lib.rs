@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod counted;
 mod engine;
 pub mod facts;
 pub mod limits;

@@ -38,6 +38,7 @@ impl RelayedPort {
     pub fn new(channel: QueuesChannel, port: Port) -> Result<Self, DriverError> {
         let Port { name, mtu, ring_bytes, tap } = port;
         let refused = |why: String| DriverError::bad_args(format!("port {name}: {why}"));
+        let tap = tap.ok_or_else(|| refused("it has no tap device".into()))?;
         let ring = Ring::new(ring_bytes.into()).map_err(|e| refused(e.to_string()))?;
         let frame_bytes = usize::from(mtu) + FRAME_EXTRA;
         if frame_bytes > ring.longest() as usize {

@@ -21,6 +21,11 @@ const AWAY_AT: usize = host_head::FREE + 2;
 pub(crate) struct Shown([AtomicU64; host_head::FACTS_WORDS]);
 
 impl Shown {
+    /// Sets one of the facts.
+    pub fn set(&self, fact: usize, value: u64) {
+        self.0[fact].store(value, Ordering::Relaxed);
+    }
+
     /// The same with what follows from it.
     pub fn counts(&self) -> QueuesCounts {
         let facts = [0, 1, 2, 3, 4, 5, 6, 7].map(|n: usize| self.0[n].load(Ordering::Relaxed));
@@ -85,7 +90,7 @@ impl Tally {
             (BAD, taken.bad),
             (AWAY, self.away),
         ] {
-            self.shown.0[at].store(value, Ordering::Relaxed);
+            self.shown.set(at, value);
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod both_ways;
 mod common;
+mod counted;
 mod device;
 mod hostile;
 mod sleeping;

@@ -336,6 +336,10 @@ pub struct PortCame {
     pub name: String,
     /// Bytes of the longest packet behind an Ethernet header.
     pub mtu: u16,
+    /// A switch with DPDK has the port's memory and moves the frames itself: no tap device
+    /// comes along, and the service only counts.
+    #[serde(default)]
+    pub switch: bool,
 }
 
 /// A buffer of an app whose channel the service serves, or is about to.

@@ -66,9 +66,15 @@ impl OpenVSwitch {
 
     /// Starts one with DPDK, with its files in a folder.
     pub fn start(programs: PathBuf, folder: &Path) -> Self {
+        OpenVSwitch::start_with(programs, folder, &[])
+    }
+
+    /// The same with more drivers.
+    pub fn start_with(programs: PathBuf, folder: &Path, more: &[&Path]) -> Self {
         let mut switch = OpenVSwitch::begin(programs, folder);
         let driver = std::fs::read_dir(switch.programs.join("drivers")).unwrap().flatten();
-        let drivers: Vec<String> = driver.map(|d| format!("-d {}", d.path().display())).collect();
+        let drivers = driver.map(|d| d.path()).chain(more.iter().map(|d| d.to_path_buf()));
+        let drivers: Vec<String> = drivers.map(|d| format!("-d {}", d.display())).collect();
         let dpdk = format!(
             "--no-huge -m {MEMORY_MIB} --no-pci --no-telemetry --legacy-mem --no-shconf {}",
             drivers.join(" ")

@@ -27,6 +27,7 @@ mod pkcs11;
 mod ports;
 mod ports_figures;
 mod ports_programs;
+mod ports_switch;
 mod raw;
 mod submit;
 mod transports;

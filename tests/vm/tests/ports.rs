@@ -30,16 +30,10 @@ fn vm(stand: &Stand, n: u8, more: &str) -> Guest {
     start(stand, n, (FIRST, BRIDGE, more), vec![])
 }
 
-/// The same with a port in another bridge, where the VM with number 0 has this address, and with
-/// more files in it.
-pub fn vm_in(
-    stand: &Stand,
-    n: u8,
-    first: u8,
-    bridge: &str,
-    files: Vec<(PathBuf, String)>,
-) -> Guest {
-    start(stand, n, (first, bridge, ""), files)
+/// The same with a port in another bridge, where the VM with number 0 has this address, with more
+/// lines of the port, and more files in the VM.
+pub fn vm_in(stand: &Stand, n: u8, port: (u8, &str, &str), files: Vec<(PathBuf, String)>) -> Guest {
+    start(stand, n, port, files)
 }
 
 fn start(

@@ -1,14 +1,14 @@
-//! Ports of a stock Open vSwitch without DPDK, used by programs of Debian as their packages
+//! Ports of a stock Open vSwitch, without DPDK and with it, used by programs of Debian as their packages
 //! have them, and by the switch's operator as other ports are.
 //!
 //! It takes minutes, so only `make test-all` runs it (tests/ports.sh).
 
-use crate::ports::{carrier, healthy_port, port, reaches, tell, vm_in};
-use std::path::Path;
+use crate::ports::{carrier, healthy_port, port, reaches, tell, up, vm_in};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vfun_testguest::Guest;
 use vfun_tests_local::{Stand, programs};
-use vfun_tests_vm::module::{healthy, ok, until};
+use vfun_tests_vm::module::{MODULE, healthy, ok, until};
 use vfun_tests_vm::netns::{inside, ip};
 use vfun_tests_vm::netprograms::{NET_PROGRAMS, files, folder, install, packed};
 use vfun_tests_vm::openvswitch::{self, OpenVSwitch};
@@ -20,12 +20,43 @@ const FIRST: u8 = 10;
 /// How long each program runs.
 const LONG: Duration = Duration::from_secs(4);
 
+/// How the switch gets the frames.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Tap,
+    Dpdk,
+}
+
+impl Way {
+    /// The lines of a port.
+    fn lines(self) -> &'static str {
+        match self {
+            Way::Tap => "",
+            Way::Dpdk => "way = \"dpdk\"\n",
+        }
+    }
+}
+
+/// The driver of ports for DPDK, where tests/ports.sh says so.
+fn driver() -> Option<PathBuf> {
+    std::env::var_os("VFUN_DPDK_DRIVER").map(PathBuf::from)
+}
+
 /// A switch whose own interface has the host's address, and a manager that finds it.
-fn network(folder: &Path) -> (OpenVSwitch, Stand) {
+fn network(folder: &Path, way: Way) -> (OpenVSwitch, Stand) {
     let programs_of_switch = openvswitch::programs().expect("asked for");
     let path =
         format!("{}:{}", programs_of_switch.display(), std::env::var("PATH").unwrap_or_default());
-    let switch = OpenVSwitch::start_plain(programs_of_switch, folder);
+    let switch = match way {
+        Way::Tap => OpenVSwitch::start_plain(programs_of_switch, folder),
+        Way::Dpdk => {
+            let driver = driver().expect("asked for");
+            let switch = OpenVSwitch::start_with(programs_of_switch, folder, &[&driver]);
+            // The VMs want its processor, too.
+            switch.vsctl("set Open_vSwitch . other_config:pmd-maxsleep=100");
+            switch
+        }
+    };
     switch.vsctl(&format!("add-br {BRIDGE} -- set Bridge {BRIDGE} datapath_type=netdev"));
     ip(&format!("addr add {HOST}/24 dev {BRIDGE}"));
     ip(&format!("link set {BRIDGE} up"));
@@ -62,12 +93,23 @@ fn counted_in(guest: &Guest) -> (u64, u64) {
 
 #[test]
 fn programs_of_debian_run_through_a_stock_open_vswitch() {
-    if !asked("ports_programs::programs_of_debian_run_through_a_stock_open_vswitch") {
-        return;
+    if asked("ports_programs::programs_of_debian_run_through_a_stock_open_vswitch") {
+        programs_run(Way::Tap);
     }
+}
+
+#[test]
+fn programs_of_debian_run_through_a_stock_open_vswitch_with_dpdk() {
+    let test = "ports_programs::programs_of_debian_run_through_a_stock_open_vswitch_with_dpdk";
+    if driver().is_some() && asked(test) {
+        programs_run(Way::Dpdk);
+    }
+}
+
+fn programs_run(way: Way) {
     let dir = tempfile::tempdir().unwrap();
-    let (_switch, stand) = network(&dir.path().join("ovs"));
-    let guest = vm_in(&stand, 0, FIRST, BRIDGE, files(packed()));
+    let (switch, stand) = network(&dir.path().join("ovs"), way);
+    let guest = vm_in(&stand, 0, (FIRST, BRIDGE, way.lines()), files(packed()));
     install(&guest);
     reaches(&guest, HOST);
     for program in &NET_PROGRAMS {
@@ -77,6 +119,8 @@ fn programs_of_debian_run_through_a_stock_open_vswitch() {
         assert!(count.sent > 0, "{}", program.name);
     }
     healthy_port(&stand, "vm0");
+    let tap = port(&stand, "vm0")["tap"].as_str().unwrap().to_owned();
+    goes(&stand, &switch, &tap);
     healthy(&guest);
 }
 
@@ -130,12 +174,34 @@ fn what_a_switch_does(switch: &OpenVSwitch, guest: &Guest, tap: &str) {
 
 #[test]
 fn an_operator_does_with_a_port_what_is_done_with_others() {
-    if !asked("ports_programs::an_operator_does_with_a_port_what_is_done_with_others") {
-        return;
+    if asked("ports_programs::an_operator_does_with_a_port_what_is_done_with_others") {
+        operates(Way::Tap);
     }
+}
+
+#[test]
+fn an_operator_does_the_same_with_a_port_of_dpdk() {
+    let test = "ports_programs::an_operator_does_the_same_with_a_port_of_dpdk";
+    if driver().is_some() && asked(test) {
+        operates(Way::Dpdk);
+    }
+}
+
+/// The switch counts what both ends count, as long as this ping alone is under way.
+fn counts_agree(switch: &OpenVSwitch, guest: &Guest, tap: &str) {
+    let before = (counted(switch, tap), counted_in(guest));
+    ok(guest, &format!("ping -c 200 -i 0.01 {HOST} >/dev/null"));
+    until("the switch has counted them", || {
+        let (switch_now, vm_now) = (counted(switch, tap), counted_in(guest));
+        let grown = |a: (u64, u64), b: (u64, u64)| (a.0 - b.0, a.1 - b.1);
+        grown(switch_now, before.0) == grown(vm_now, before.1) && vm_now.0 - before.1.0 >= 200
+    });
+}
+
+fn operates(way: Way) {
     let dir = tempfile::tempdir().unwrap();
-    let (mut switch, stand) = network(&dir.path().join("ovs"));
-    let guest = vm_in(&stand, 0, FIRST, BRIDGE, vec![]);
+    let (mut switch, mut stand) = network(&dir.path().join("ovs"), way);
+    let guest = vm_in(&stand, 0, (FIRST, BRIDGE, way.lines()), vec![]);
     reaches(&guest, HOST);
     let tap = port(&stand, "vm0")["tap"].as_str().unwrap().to_owned();
 
@@ -143,14 +209,18 @@ fn an_operator_does_with_a_port_what_is_done_with_others() {
     // meanwhile but this ping.
     ok(&guest, "echo 1 > /proc/sys/net/ipv6/conf/eth1/disable_ipv6; true");
     std::thread::sleep(Duration::from_secs(2));
-    let before = (counted(&switch, &tap), counted_in(&guest));
-    ok(&guest, &format!("ping -c 200 -i 0.01 {HOST} >/dev/null"));
-    until("the switch has counted them", || {
-        let (switch_now, vm_now) = (counted(&switch, &tap), counted_in(&guest));
-        let grown = |a: (u64, u64), b: (u64, u64)| (a.0 - b.0, a.1 - b.1);
-        grown(switch_now, before.0) == grown(vm_now, before.1) && vm_now.0 - before.1.0 >= 200
-    });
+    counts_agree(&switch, &guest, &tap);
     switch.kill_and_start();
+    carrier(&guest);
+    reaches(&guest, HOST);
+    counts_agree(&switch, &guest, &tap);
+    // The manager is another one, and the module of the VM is loaded again.
+    stand.kill_vfund();
+    reaches(&guest, HOST);
+    stand.start_vfund();
+    counts_agree(&switch, &guest, &tap);
+    ok(&guest, &format!("rmmod vfun && insmod {MODULE}"));
+    up(&guest, FIRST);
     reaches(&guest, HOST);
 
     what_a_switch_does(&switch, &guest, &tap);
@@ -158,12 +228,27 @@ fn an_operator_does_with_a_port_what_is_done_with_others() {
     // Out of the switch, and in again.
     switch.vsctl(&format!("del-port {BRIDGE} {tap}"));
     silent(&guest, "it is in no switch");
-    switch.vsctl(&format!("add-port {BRIDGE} {tap}"));
+    let again = match way {
+        Way::Tap => String::new(),
+        Way::Dpdk => format!(
+            " -- set Interface {tap} type=dpdk options:dpdk-devargs={}",
+            port(&stand, "vm0")["devargs"].as_str().unwrap()
+        ),
+    };
+    switch.vsctl(&format!("add-port {BRIDGE} {tap}{again}"));
     carrier(&guest);
     reaches(&guest, HOST);
-    tell(&stand, &["port", "remove", "vm0", "eth1"]);
-    until("the switch has it no more", || {
-        !switch.vsctl(&format!("list-ports {BRIDGE}")).contains(&tap)
-    });
+    if way == Way::Tap {
+        // With DPDK it is the operator's now: it lacks the manager's mark.
+        goes(&stand, &switch, &tap);
+    }
     healthy(&guest);
+}
+
+/// The manager takes the port out of the switch when it is removed.
+fn goes(stand: &Stand, switch: &OpenVSwitch, tap: &str) {
+    tell(stand, &["port", "remove", "vm0", "eth1"]);
+    until("the switch has it no more", || {
+        !switch.vsctl(&format!("list-ports {BRIDGE}")).contains(tap)
+    });
 }

@@ -3,7 +3,7 @@
 
 use super::{ClientToml, ManifestError, Source};
 use crate::catalog::ClientKind;
-use crate::ports::{MTU_DEFAULT, Mac, Port, RING_DEFAULT};
+use crate::ports::{MTU_DEFAULT, Mac, Port, PortWay, RING_DEFAULT};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -25,6 +25,7 @@ pub(super) struct PortToml {
     mac: Option<Spanned<String>>,
     mtu: Option<Spanned<u16>>,
     ring: Option<Spanned<String>>,
+    way: Option<Spanned<String>>,
     tap: Option<Spanned<String>>,
     switch: Option<Spanned<String>>,
 }
@@ -160,12 +161,26 @@ fn one(
             .parse::<Mac>()
             .map_err(|e| src.error(text, format!("ports: mac: {e}")))?,
     };
+    let way = match &t.way {
+        None => PortWay::Tap,
+        Some(text) => {
+            text.get_ref().parse().map_err(|e| src.error(text, format!("ports: way: {e}")))?
+        }
+    };
     let tap = match &t.tap {
         None => Port::own_tap(client, vm, &port),
         Some(tap) => interface(src, "tap", tap)?,
     };
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b".-_".contains(&b);
+    if way == PortWay::Dpdk && !tap.bytes().all(plain) {
+        let at = t.tap.as_ref().unwrap_or(name);
+        let why = format!(
+            "ports: a switch with DPDK takes no port '{tap}': write `tap` with letters, digits, '.', '-' and '_'"
+        );
+        return Err(src.error(at, why));
+    }
     let switch = t.switch.as_ref().map(|s| interface(src, "switch", s)).transpose()?;
-    Ok(Port { name: port, number, mac, mtu, ring_bytes, tap, switch })
+    Ok(Port { name: port, number, mac, mtu, ring_bytes, way, tap, switch })
 }
 
 #[cfg(test)]
@@ -181,7 +196,7 @@ mod tests {
     #[test]
     fn a_port_says_what_it_wants_and_the_rest_follows() {
         assert!(read("name = \"web\"").unwrap().is_empty());
-        let text = "name = \"web\"\n[ports.eth1]\nswitch = \"br0\"\n[ports.eth0]\nnumber = 3\nmtu = 9000\nring = \"4 MiB\"\nmac = \"52:54:00:00:00:01\"\ntap = \"t0\"\n[ports.eth2]";
+        let text = "name = \"web\"\n[ports.eth1]\nswitch = \"br0\"\n[ports.eth0]\nnumber = 3\nmtu = 9000\nring = \"4 MiB\"\nmac = \"52:54:00:00:00:01\"\ntap = \"t0\"\nway = \"dpdk\"\n[ports.eth2]";
         let all = read(text).unwrap();
         let found: Vec<_> = all["web"].iter().map(|p| (p.name.as_str(), p.number)).collect();
         assert_eq!(found, [("eth1", 0), ("eth2", 1), ("eth0", 3)]);
@@ -189,6 +204,7 @@ mod tests {
         assert_eq!((plain.mtu, plain.ring_bytes, plain.tap.as_str()), (1500, 2 << 20, "web.eth1"));
         assert_eq!((plain.switch.as_deref(), own.switch.as_deref()), (Some("br0"), None));
         assert_eq!((own.mtu, own.ring_bytes, own.tap.as_str()), (9000, 4 << 20, "t0"));
+        assert_eq!((plain.way, own.way), (PortWay::Tap, PortWay::Dpdk));
         assert_eq!(own.mac.to_string(), "52:54:00:00:00:01");
         let vms = read("name = \"web\"\n[vm.a.ports.eth1]\n[vm.b.ports.eth1]\n[vm.c]").unwrap();
         assert_eq!(vms.keys().collect::<Vec<_>>(), ["a", "b"]);
@@ -210,6 +226,7 @@ mod tests {
         wrong("[ports.eth1]\nmtu = 9000\nring = \"64 KiB\"", 4, "for an mtu of 9000");
         wrong("[ports.eth1]\nmac = \"01:00:00:00:00:00\"", 3, "several");
         wrong("[ports.eth1]\ntap = \"a/b\"", 3, "no name of an interface");
+        wrong("[ports.eth1]\nway = \"memif\"", 3, "no way of a port");
         wrong("[ports.sixteen-letters-]", 2, "no name of an interface");
         wrong("[ports.eth1]\ncolour = 1", 3, "colour");
         wrong("[ports.a]\ntap = \"t\"\n[ports.b]\ntap = \"t\"", 4, "port a's already");

@@ -1,7 +1,7 @@
 //! Who gets a VM's port: the VM's kernel module, once, as long as the port stays as it is.
 
 use super::*;
-use crate::ports::{self, Mac, Port};
+use crate::ports::{self, Mac, Port, PortWay};
 use vfun_wire::kind::ChannelKind;
 use vfun_wire::packets::PacketsShape;
 
@@ -15,6 +15,7 @@ fn port(number: u16) -> Port {
         mac: Mac([2, 0, 0, 0, 0, number as u8]),
         mtu: 1500,
         ring_bytes: RING,
+        way: PortWay::Tap,
         tap: format!("tap{number}"),
         switch: None,
     }
@@ -101,6 +102,59 @@ fn a_service_is_told_which_port_it_opens() {
         _ => None,
     });
     assert_eq!(opened, Some(Some(port(1))));
+}
+
+/// An active grant of port 1, which a switch with DPDK is to have; its service.
+fn at_switch(b: &mut Bed) -> (Handle, ServiceId, u64) {
+    b.feed(Event::Catalog(with_ports(&[Port { way: PortWay::Dpdk, ..port(1) }])));
+    let module = b.app(3, "kernel", ALL);
+    let grant = b.port(3, module, RING, 1).unwrap();
+    assert!(!b.core.may_go_to_switch(grant), "nobody counts for it yet");
+    let out = b.ask(3, Kind::Activate, module, &grant.0.to_le_bytes());
+    let service = out.iter().find_map(|a| match a {
+        Action::StartService { service, .. } => Some(*service),
+        _ => None,
+    });
+    let service = service.unwrap();
+    b.feed(Event::ServiceReady { service });
+    b.feed(Event::ChannelOpened { service, channel: grant });
+    assert!(b.core.may_go_to_switch(grant));
+    b.feed(Event::SwitchTakes { channel: grant });
+    assert_eq!(b.core.grant(grant).unwrap().at_switch.as_deref(), Some("tap1"));
+    (grant, service, module)
+}
+
+#[test]
+fn pages_that_a_switch_has_are_nobody_elses() {
+    // Whoever lets go last gives the pages back.
+    for switch_first in [true, false] {
+        let mut b = offered();
+        let (grant, service, module) = at_switch(&mut b);
+        b.ask(3, Kind::Release, module, &grant.0.to_le_bytes());
+        assert!(!b.core.may_go_to_switch(grant), "it is over");
+        let closed = Event::ChannelClosed { service, channel: grant };
+        let let_go = Event::SwitchLetGo { channel: grant };
+        let (first, last) = if switch_first { (let_go, closed) } else { (closed, let_go) };
+        b.feed(first);
+        assert_eq!(b.core.grant(grant).unwrap().state(), GrantState::Closing);
+        // The VM has the port again meanwhile, elsewhere.
+        let next = b.port(3, module, RING, 1).unwrap();
+        b.feed(last);
+        assert!(b.core.grant(grant).is_none() && b.core.grant(next).is_some());
+    }
+}
+
+#[test]
+fn a_window_that_ends_and_a_service_that_dies_leave_a_switch_its_pages() {
+    let mut b = offered();
+    let (grant, service, _) = at_switch(&mut b);
+    b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) });
+    assert!(b.core.may_go_to_switch(grant), "another service counts for it");
+    b.feed(Event::WindowDown { window: 3 });
+    assert_eq!(b.core.grant(grant).unwrap().state(), GrantState::Closing);
+    b.feed(Event::SwitchLetGo { channel: grant });
+    b.feed(Event::SwitchLetGo { channel: grant });
+    assert!(b.core.grant(grant).is_none());
 }
 
 #[test]

@@ -26,6 +26,8 @@
 //! - `records`: what became of grants is put on record.
 //! - `submissions`: what clients wish for of their own modules. `modules`: what is kept of
 //!   these.
+//! - `switches`: ports whose memory a switch with DPDK has.
+//! - `switchports`: such ports in Open vSwitch. `vsctl`: how that is asked.
 //! - `system`: what `vfun-rim` needs of it.
 //! - `threads`: how many threads services have, and their priority.
 
@@ -56,9 +58,12 @@ mod records;
 mod setup;
 mod shared_memory;
 mod submissions;
+mod switches;
+mod switchports;
 mod system;
 mod taps;
 mod threads;
+mod vsctl;
 mod wiring;
 
 pub use again::CHECK;
@@ -105,6 +110,9 @@ enum Kind {
     ModuleKept,
     TrialEnd,
     NicsSocket,
+    SwitchListener,
+    Switch,
+    SwitchEnd,
 }
 
 impl Kind {
@@ -136,6 +144,9 @@ impl Kind {
             ModuleKept,
             TrialEnd,
             NicsSocket,
+            SwitchListener,
+            Switch,
+            SwitchEnd,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -200,6 +211,8 @@ pub struct Daemon {
     helpers: Vec<helpers::Helper>,
     /// The tap devices of VMs' ports.
     taps: taps::Taps,
+    /// Switches with DPDK that have ports.
+    switches: switches::Switches,
     /// Where it lends network VFs.
     nics: Option<nics::NicsRelay>,
     /// Calls that each channel had answered at the last look.
@@ -347,6 +360,7 @@ impl Daemon {
         self.see_to_what_jails_leave();
         self.start_due_helpers();
         self.look_after_nics();
+        self.look_after_switches();
         self.say_what_was_left_out();
         self.settle();
         self.hold_again();
@@ -391,6 +405,9 @@ impl Daemon {
             Kind::Hangup => self.try_again(),
             Kind::TrialEnd => self.tried(),
             Kind::NicsSocket => self.hear_nics(),
+            Kind::SwitchListener => self.accept_switches(),
+            Kind::Switch => self.hear_switch(id),
+            Kind::SwitchEnd => self.switch_ended(id),
             Kind::Signal => {
                 tracing::info!("told to stop by a signal");
                 self.ending = true;

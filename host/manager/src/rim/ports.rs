@@ -1,12 +1,13 @@
 //! Ports of VMs: their lines in manifests, and how they are. Their devices: [`taps`](super::taps).
 
 use super::Daemon;
+use super::switchports::devargs;
 use super::taps::{DeclaredPort, advised};
 use crate::admin::Reply;
 use crate::admin::ports::{PortCounts, PortLines, PortRow, PortsOfClient};
 use crate::core::Grant;
 use crate::core::catalog::{Catalog, Client};
-use crate::core::ports::{FUNCTION, Port, built_in};
+use crate::core::ports::{FUNCTION, Port, PortWay, built_in};
 use std::io;
 use std::os::fd::OwnedFd;
 use vfun_admin::VmName;
@@ -19,6 +20,7 @@ pub(super) fn lines(client: &Client) -> PortsOfClient {
         mac: Some(p.mac.to_string()),
         mtu: Some(p.mtu),
         ring: Some(p.ring_bytes.to_string()),
+        way: Some(p.way.text().into()),
         tap: Some(p.tap.clone()),
         switch: p.switch.clone(),
     };
@@ -86,6 +88,7 @@ impl Daemon {
         };
         let grant = core.grants().filter(|(_, g)| its(g)).max_by_key(|(_, g)| g.since_ms);
         let mut windows = self.rim.windows.values();
+        let at_switch = port.way == PortWay::Dpdk;
         PortRow {
             client: client.name.clone(),
             vm: vm.to_owned(),
@@ -94,9 +97,12 @@ impl Daemon {
             mac: port.mac.to_string(),
             mtu: port.mtu,
             ring_bytes: port.ring_bytes.into(),
+            way: port.way.text().into(),
             tap: port.tap.clone(),
+            devargs: at_switch.then(|| devargs(&self.tree.ports_socket(), &port.tap)),
+            connected: at_switch.then(|| self.switches.has(port)),
             switch: port.switch.clone(),
-            trouble: self.taps.trouble_of(&declared),
+            trouble: self.taps.trouble_of(&declared).or_else(|| self.switches.trouble_of(port)),
             window: windows.any(|a| a.client == client.id && a.vm.as_deref() == Some(vm)),
             grant: grant.map(|(handle, _)| handle.to_string()),
             state: grant.map(|(_, g)| g.state().text().into()),

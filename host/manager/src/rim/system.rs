@@ -53,6 +53,7 @@ impl System for Daemon {
         what.at(Step::Handling);
         if let Event::Catalog(_) = event {
             self.taps.catalog_changed();
+            self.switches.changed();
             if let Some(nics) = &mut self.nics {
                 nics.catalog_changed();
             }
@@ -81,6 +82,7 @@ impl System for Daemon {
         if let Some(nics) = &mut self.nics {
             nics.changed(g);
         }
+        self.switches.changed();
     }
     fn refused(&mut self, refusal: &Refusal) {
         self.audit.refused(None, refusal);
@@ -311,7 +313,9 @@ impl Daemon {
             fds.push(taker.as_fd());
         }
         let tap = match message {
-            ToService::Open(Open { channel, port: Some(_), .. }) => Some(self.tap_of(*channel)?),
+            ToService::Open(Open { channel, port: Some(port), .. }) if !port.switch => {
+                Some(self.tap_of(*channel)?)
+            }
             _ => None,
         };
         fds.extend(tap.as_ref().map(|tap| tap.as_fd()));

@@ -1,19 +1,20 @@
-//! The tap devices of VMs' ports. A thread of their own makes them and puts them into
+//! The host's ends of VMs' ports: tap devices, and ports of switches with DPDK
+//! ([`switchports`](super::switchports)). A thread of their own makes them and puts them into
 //! bridges and switches, which may take seconds. It compares what is declared with what is
 //! there, again and again, so that what failed is tried again and what somebody took away comes
 //! back.
 
+use super::switchports::SwitchPorts;
+use super::vsctl::vsctl;
 use crate::core::catalog::Catalog;
-use crate::core::ports::Port;
-use crate::limits::{SWITCH_KILLED, SWITCH_TIME, TAPS_LOOK};
+use crate::core::ports::{Port, PortWay};
+use crate::limits::TAPS_LOOK;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read as _};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// Bytes of a root's path in the mark on a device: the kernel takes 255 bytes in all.
 const ROOT_BYTES: usize = 150;
@@ -75,6 +76,8 @@ pub(super) struct Taps {
     mark: String,
     /// It may make devices and change switches.
     may_change: bool,
+    /// Where drivers of switches connect.
+    socket: PathBuf,
     declared: DeclaredPorts,
     trouble: TapTrouble,
     /// To the thread; none before there is a port.
@@ -85,10 +88,11 @@ pub(super) struct Taps {
 
 impl Taps {
     /// Of the manager with this root.
-    pub fn new(root: &Path, may_change: bool) -> Self {
+    pub fn new(root: &Path, socket: PathBuf, may_change: bool) -> Self {
         Taps {
             mark: mark_of(root),
             may_change,
+            socket,
             declared: BTreeMap::new(),
             trouble: TapTrouble::default(),
             tell: None,
@@ -128,6 +132,7 @@ impl Taps {
             may_change: self.may_change,
             declared: BTreeMap::new(),
             trouble: self.trouble.clone(),
+            at_switch: SwitchPorts::new(&self.mark, &self.socket),
             made: BTreeMap::new(),
             down: BTreeSet::new(),
         };
@@ -200,6 +205,8 @@ struct Work {
     may_change: bool,
     declared: DeclaredPorts,
     trouble: TapTrouble,
+    /// Those that are ports of switches with DPDK.
+    at_switch: SwitchPorts,
     /// Ports as their devices were made by this manager.
     made: BTreeMap<String, Port>,
     /// Devices that are still to be set up: once, for who sets one down later means it.
@@ -223,12 +230,21 @@ impl Work {
 
     fn look(&mut self) {
         for tap in vfun_taps::all().into_iter().filter(|_| self.may_change) {
-            if !self.declared.contains_key(&tap) && self.is_own(&tap) {
+            let is_tap = |d: &DeclaredPort| d.port.way == PortWay::Tap;
+            if !self.declared.get(&tap).is_some_and(is_tap) && self.is_own(&tap) {
+                self.made.remove(&tap);
                 self.say(&tap, self.remove(&tap).err());
             }
         }
+        if self.may_change {
+            let at_switch = self.declared.values().filter(|d| d.port.way == PortWay::Dpdk);
+            self.at_switch.remove_others(at_switch.map(|d| &d.port));
+        }
         for (tap, declared) in self.declared.clone() {
-            let made = self.make(&declared.port);
+            let made = match declared.port.way {
+                PortWay::Tap => self.make(&declared.port),
+                PortWay::Dpdk => self.at_switch.make(&declared.port, self.may_change),
+            };
             self.say(&tap, made.err());
         }
         let mut all = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
@@ -242,7 +258,7 @@ impl Work {
             None => _ = all.remove(tap),
             Some(what) => {
                 if all.get(tap) != Some(&what) {
-                    tracing::warn!("the tap device {tap}: {what}");
+                    tracing::warn!("{tap}, the host's end of a port: {what}");
                 }
                 all.insert(tap.to_owned(), what);
             }
@@ -388,64 +404,11 @@ fn leave(put: &PutInto, tap: &str) -> Result<(), String> {
         }
         PutInto::Bridge(_) => Ok(()),
         // Its database has it also while the switch does not run.
-        PutInto::Switch(_) => vsctl(&["--if-exists", "del-port", tap]),
+        PutInto::Switch(_) => vsctl(&["--if-exists", "del-port", tap]).map(drop),
     };
     left.map_err(|e| {
         format!("it could not be taken out of {}, which is tried again: {e}", put.name())
     })
-}
-
-/// Runs `ovs-vsctl`, which ends by itself in time.
-fn vsctl(words: &[&str]) -> Result<(), String> {
-    let time = format!("--timeout={}", SWITCH_TIME.as_secs());
-    let child = Command::new("ovs-vsctl")
-        .args([time.as_str()].iter().chain(words))
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = child.map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => {
-            "no ovs-vsctl is installed: install openvswitch-switch".to_owned()
-        }
-        _ => format!("ovs-vsctl could not be started: {e}"),
-    })?;
-    let since = Instant::now();
-    let ended = loop {
-        match child.try_wait() {
-            Ok(Some(end)) => break end,
-            Ok(None) if since.elapsed() < SWITCH_KILLED => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            Ok(None) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err("ovs-vsctl did not end: is ovsdb-server running?".into());
-            }
-            Err(e) => return Err(format!("ovs-vsctl was lost: {e}")),
-        }
-    };
-    if ended.success() {
-        return Ok(());
-    }
-    let text = read(child.stderr.take());
-    let first: String = text.lines().next().unwrap_or("nothing").chars().take(200).collect();
-    Err(match first.contains("Permission denied") {
-        true => {
-            format!("{first}: run vfund as root, or as a user that may reach the switch's socket")
-        }
-        false => first,
-    })
-}
-
-/// What a program that has ended said: a line or two, less than a pipe holds.
-fn read(from: Option<impl io::Read>) -> String {
-    let mut text = String::new();
-    if let Some(from) = from {
-        let _ = from.take(4096).read_to_string(&mut text);
-    }
-    text
 }
 
 #[cfg(test)]

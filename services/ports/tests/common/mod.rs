@@ -86,7 +86,7 @@ impl Guest {
     /// The port with this device.
     pub fn port(&self, tap: OwnedFd) -> Port {
         let ring_bytes = self.ring.bytes() as u32;
-        Port { name: format!("p{}", self.handle), mtu: MTU, ring_bytes, tap }
+        Port { name: format!("p{}", self.handle), mtu: MTU, ring_bytes, tap: Some(tap) }
     }
 
     /// Has the port relayed, and waits until that is said.

@@ -5,7 +5,7 @@
 mod memory;
 mod nonsense;
 mod places;
-mod ports;
+pub mod ports;
 
 pub use memory::BYTES;
 pub use ports::{Came, RING_BYTES};

@@ -162,7 +162,7 @@ fn is_right(frame: &[u8]) -> bool {
 }
 
 /// What the other end answers.
-fn answer(frame: &[u8]) -> Option<Vec<u8>> {
+pub fn answer(frame: &[u8]) -> Option<Vec<u8>> {
     let mut to = frame.to_vec();
     let is_arp = frame.len() >= 42 && frame[12..14] == [8, 6] && frame[20..22] == [0, 1];
     if is_arp {

@@ -148,7 +148,7 @@ pub struct OrderDescriptors {
     pub bells: Option<OrderBells>,
     /// With an order to stand by.
     standby: Option<(Arc<Standby>, BatonWaiter)>,
-    /// With a port: its tap device.
+    /// With a port that is relayed: its tap device.
     pub tap: Option<OwnedFd>,
 }
 
@@ -162,12 +162,13 @@ pub struct OrderBells {
 
 impl OrderDescriptors {
     pub fn take(open: &Open, mut fds: Vec<OwnedFd>) -> Result<OrderDescriptors, String> {
-        let more = usize::from(open.standby) + usize::from(open.port.is_some());
+        let taps = open.port.as_ref().is_some_and(|port| !port.switch);
+        let more = usize::from(open.standby) + usize::from(taps);
         let wanted = if open.doorbell { 4 } else { 2 } + more;
         if fds.len() != wanted {
             return Err(format!("{} descriptors came along, {wanted} were due", fds.len()));
         }
-        let tap = if open.port.is_some() { fds.pop() } else { None };
+        let tap = if taps { fds.pop() } else { None };
         let standby = if open.standby { Some(stand(&mut fds)?) } else { None };
         let bells = bells(open, &mut fds)?;
         let (Some(window), Some(reading)) = (fds.pop(), fds.pop()) else {

@@ -1,0 +1,420 @@
+//! Ports that a switch with DPDK has: its driver connects to the socket `ports.sock`, names a
+//! port, and is given the port's memory for as long as the VM has the port. The messages:
+//! `vfun_wire::handover`.
+//!
+//! A driver that has memory writes there. So the memory is nobody else's before the driver
+//! has let go of it or its process has ended, whatever becomes of the connection. The core
+//! keeps that with the grant, so that it holds for the next manager, too.
+
+use super::{Daemon, Kind};
+use crate::core::ports::{Port, PortWay};
+use crate::limits::{ACCEPTS_A_TURN, PORT_DRIVERS_MAX};
+use rustix::event::epoll::{self, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use vfun_core::Event;
+use vfun_rim::methods::*;
+use vfun_window::fdpass;
+use vfun_wire::Handle;
+use vfun_wire::handover::{ASK_MAGIC, PortAsk, PortWord, ask, word};
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Messages that are taken from one driver in a turn of the manager: one that asks without end
+/// keeps nobody waiting.
+const WORDS_A_TURN: usize = 16;
+
+/// The drivers of switches.
+pub(super) struct Switches {
+    listener: Option<UnixListener>,
+    drivers: BTreeMap<u32, SwitchDriver>,
+    /// A grant or a manifest may have changed since the last look.
+    changed: bool,
+    /// Why there is no socket, if there should be one.
+    trouble: Option<String>,
+}
+
+impl Switches {
+    /// Nobody has connected.
+    pub fn new() -> Self {
+        Switches { listener: None, drivers: BTreeMap::new(), changed: true, trouble: None }
+    }
+
+    /// Something became of a grant, or of what manifests say.
+    pub fn changed(&mut self) {
+        self.changed = true;
+    }
+
+    /// Whether a driver has a port.
+    pub fn has(&self, port: &Port) -> bool {
+        self.drivers.values().any(|d| d.socket.is_some() && d.port.as_ref() == Some(&port.tap))
+    }
+
+    /// Why no driver can connect for a port.
+    pub fn trouble_of(&self, port: &Port) -> Option<String> {
+        self.trouble.clone().filter(|_| port.way == PortWay::Dpdk)
+    }
+}
+
+/// One driver: a connection, or what is left of one whose process has memory still.
+struct SwitchDriver {
+    socket: Option<OwnedFd>,
+    pid: u32,
+    /// Readable once its process has ended.
+    process: OwnedFd,
+    /// Which port it asked for, by its name on the host.
+    port: Option<String>,
+    /// Memory that it has.
+    memory: Option<HeldMemory>,
+}
+
+#[derive(Clone, Copy)]
+struct HeldMemory {
+    grant: Handle,
+    /// It was told to let go of it.
+    dropped: bool,
+}
+
+/// What reading from a driver came to.
+enum Heard {
+    Word(PortAsk),
+    Nothing,
+    Ended,
+}
+
+fn hear(socket: &OwnedFd) -> Heard {
+    let mut bytes = [0; size_of::<PortAsk>() + 1];
+    match rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT).map(|(n, _)| n) {
+        Ok(n) if n == size_of::<PortAsk>() => {
+            Heard::Word(PortAsk::read_from_bytes(&bytes[..n]).expect("as long as it is"))
+        }
+        Ok(_) => Heard::Ended,
+        Err(Errno::AGAIN | Errno::INTR) => Heard::Nothing,
+        Err(_) => Heard::Ended,
+    }
+}
+
+/// Makes the socket, which only root and this user reach.
+fn listen(path: &std::path::Path) -> io::Result<UnixListener> {
+    let _ = std::fs::remove_file(path); // an earlier manager's
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    rustix::net::listen(&socket, 16)?;
+    Ok(socket.into())
+}
+
+impl Daemon {
+    /// Sees to it that drivers can connect where a manifest has a port for them, and that
+    /// each has the memory that it is to have.
+    pub(super) fn look_after_switches(&mut self) {
+        if !std::mem::take(&mut self.switches.changed) {
+            return;
+        }
+        self.listen_to_switches();
+        if self.switches.drivers.is_empty() {
+            return;
+        }
+        let wanted = self.grants_for_switches();
+        let named = |(id, d): (&u32, &SwitchDriver)| Some((*id, d.port.clone()?));
+        for (id, name) in self.switches.drivers.iter().filter_map(named).collect::<Vec<_>>() {
+            self.look_after_driver(id, wanted.get(&name).copied());
+        }
+    }
+
+    fn listen_to_switches(&mut self) {
+        let clients = self.rim.core.catalog().clients.values();
+        let wanted =
+            clients.flat_map(|c| c.ports.values().flatten()).any(|p| p.way == PortWay::Dpdk);
+        if !wanted || self.switches.listener.is_some() {
+            return;
+        }
+        let path = self.tree.ports_socket();
+        let made = listen(&path).and_then(|listener| {
+            self.watch(&listener, Kind::SwitchListener, 0, EventFlags::IN)?;
+            Ok(listener)
+        });
+        match made {
+            Ok(listener) => {
+                (self.switches.listener, self.switches.trouble) = (Some(listener), None)
+            }
+            Err(e) => {
+                let why = format!("{}: switches cannot connect: {e}", path.display());
+                if self.switches.trouble.as_ref() != Some(&why) {
+                    tracing::error!("{why}");
+                }
+                self.switches.trouble = Some(why);
+            }
+        }
+    }
+
+    /// A switch's driver connects.
+    pub(super) fn accept_switches(&mut self) {
+        for _ in 0..ACCEPTS_A_TURN {
+            let Some(listener) = &self.switches.listener else { return };
+            let socket = match listener.accept() {
+                Ok((stream, _)) => OwnedFd::from(stream),
+                Err(e) => return self.refuse_for_want_of_descriptors(&e),
+            };
+            if let Err(why) = self.take_switch(&socket) {
+                let _ = fdpass::send(&socket, PortWord::refused(&why).as_bytes(), &[]);
+            }
+        }
+    }
+
+    fn take_switch(&mut self, socket: &OwnedFd) -> Result<(), String> {
+        let said = |e: io::Error| e.to_string();
+        let peer = sockopt::socket_peercred(socket).map_err(|e| said(e.into()))?;
+        let uid = peer.uid.as_raw();
+        if uid != 0 && uid != rustix::process::geteuid().as_raw() {
+            return Err("only root, and the user of the manager, may have ports".into());
+        }
+        if self.switches.drivers.len() >= PORT_DRIVERS_MAX {
+            return Err(format!(
+                "{PORT_DRIVERS_MAX} switches' ports are connected, which is the most"
+            ));
+        }
+        let process = pidfd_open(peer.pid, PidfdFlags::empty()).map_err(|e| {
+            format!("the manager does not see this process: run both in one PID namespace ({e})")
+        })?;
+        let (pid, socket) = (Pid::as_raw(Some(peer.pid)) as u32, socket.try_clone().map_err(said)?);
+        rustix::io::ioctl_fionbio(&socket, true).map_err(|e| said(e.into()))?;
+        let id = self.fresh_id();
+        self.watch(&socket, Kind::Switch, id, EventFlags::IN | EventFlags::RDHUP).map_err(said)?;
+        self.watch(&process, Kind::SwitchEnd, id, EventFlags::IN).map_err(said)?;
+        let driver = SwitchDriver { socket: Some(socket), pid, process, port: None, memory: None };
+        self.switches.drivers.insert(id, driver);
+        Ok(())
+    }
+
+    /// A driver says something, or its connection ends.
+    pub(super) fn hear_switch(&mut self, id: u32) {
+        for _ in 0..WORDS_A_TURN {
+            let Some(socket) = self.switches.drivers.get(&id).and_then(|d| d.socket.as_ref())
+            else {
+                return;
+            };
+            match hear(socket) {
+                Heard::Nothing => return,
+                Heard::Ended => return self.hang_up_switch(id),
+                Heard::Word(said) => {
+                    if let Err(why) = self.switch_says(id, &said) {
+                        self.refuse_switch(id, &why);
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn switch_says(&mut self, id: u32, said: &PortAsk) -> Result<(), String> {
+        let handle = said.handle.get();
+        if said.magic.get() != ASK_MAGIC || said.zero.get() != 0 {
+            return Err("this is no message of a driver of this version".into());
+        }
+        match said.kind.get() {
+            ask::WANT => self.switch_wants(id, said, Handle(handle))?,
+            ask::LET_GO => self.switch_let_go(id, Handle(handle)),
+            ask::GOODBYE => {
+                // Memory that was on its way never came there.
+                if let Some(has) = self.switches.drivers.get(&id).and_then(|d| d.memory) {
+                    self.switch_let_go(id, has.grant);
+                }
+                self.hang_up_switch(id);
+                return Ok(());
+            }
+            other => return Err(format!("a message of kind {other} is not known")),
+        }
+        let name = self.switches.drivers.get(&id).and_then(|d| d.port.as_ref());
+        let wanted = name.and_then(|name| self.grants_for_switches().get(name).copied());
+        self.look_after_driver(id, wanted);
+        Ok(())
+    }
+
+    /// A driver names its port, and memory that it has of it from an earlier connection.
+    fn switch_wants(&mut self, id: u32, said: &PortAsk, has: Handle) -> Result<(), String> {
+        let name = said.name().unwrap_or_default().to_owned();
+        let Some(port) = self.switch_port(&name) else {
+            return Err(format!(
+                "no port has the name '{name}' on this host and is for a switch with DPDK: `vfun port list` shows them"
+            ));
+        };
+        let Some(driver) = self.switches.drivers.get(&id) else { return Ok(()) };
+        if driver.port.is_some() {
+            return Err("it has asked already".into());
+        }
+        let pid = driver.pid;
+        self.make_room_for_switch(id, pid, &name)?;
+        // Whatever else a switch had of this port, this one says that it has not.
+        for grant in self.at_switch_of(&name).into_iter().filter(|g| *g != has) {
+            self.push(Event::SwitchLetGo { channel: grant });
+        }
+        if self.grants_for_switches().get(&name) == Some(&has) {
+            self.push(Event::SwitchTakes { channel: has });
+        }
+        self.settle();
+        let Some(driver) = self.switches.drivers.get_mut(&id) else { return Ok(()) };
+        driver.port = Some(name);
+        if has.0 != 0 {
+            driver.memory = Some(HeldMemory { grant: has, dropped: false });
+        }
+        let mut welcome = PortWord::new(word::WELCOME, 0);
+        welcome.ring = U64::new(port.ring_bytes.into());
+        self.tell_switch(id, &welcome);
+        Ok(())
+    }
+
+    /// A port has one driver. One that connects anew takes its own place, once its old
+    /// connection has ended.
+    fn make_room_for_switch(&mut self, id: u32, pid: u32, name: &str) -> Result<(), String> {
+        let is_other = |n: &u32, d: &SwitchDriver| *n != id && d.port.as_deref() == Some(name);
+        let drivers = self.switches.drivers.iter();
+        let others: Vec<u32> = drivers.filter(|(n, d)| is_other(n, d)).map(|(n, _)| *n).collect();
+        // Their last words may not have been heard yet.
+        others.iter().for_each(|other| self.hear_switch(*other));
+        for (n, other) in &self.switches.drivers {
+            if is_other(n, other) && (other.pid != pid || other.socket.is_some()) {
+                return Err(format!(
+                    "process {} has the port {name}: a port has one switch",
+                    other.pid
+                ));
+            }
+        }
+        self.switches.drivers.retain(|n, d| !is_other(n, d));
+        Ok(())
+    }
+
+    fn switch_let_go(&mut self, id: u32, grant: Handle) {
+        let Some(driver) = self.switches.drivers.get_mut(&id) else { return };
+        // It had no other one: what it says of others' is not heard.
+        if driver.memory.take_if(|m| m.grant == grant).is_some() {
+            self.push(Event::SwitchLetGo { channel: grant });
+            self.settle();
+        }
+    }
+
+    /// Gives a driver the memory that it is to have, or asks for memory back.
+    fn look_after_driver(&mut self, id: u32, wanted: Option<Handle>) {
+        let Some(driver) = self.switches.drivers.get(&id) else { return };
+        let (Some(name), true) = (driver.port.clone(), driver.socket.is_some()) else { return };
+        match (driver.memory, wanted) {
+            (Some(has), Some(wanted)) if has.grant == wanted => {}
+            (Some(has), _) if !has.dropped => {
+                if let Some(driver) = self.switches.drivers.get_mut(&id) {
+                    driver.memory = Some(HeldMemory { dropped: true, ..has });
+                }
+                self.tell_switch(id, &PortWord::new(word::DROP, has.grant.0));
+            }
+            (None, Some(wanted)) => self.give_to_switch(id, wanted),
+            (None, None) if self.switch_port(&name).is_none() => {
+                self.refuse_switch(id, &format!("the port {name} was removed"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Gives a driver a grant's memory. That it has it is noted first.
+    fn give_to_switch(&mut self, id: u32, grant: Handle) {
+        if !self.rim.core.may_go_to_switch(grant) {
+            return;
+        }
+        self.push(Event::SwitchTakes { channel: grant });
+        self.settle();
+        if let Some(driver) = self.switches.drivers.get_mut(&id) {
+            driver.memory = Some(HeldMemory { grant, dropped: false });
+        }
+        if self.send_to_switch(id, grant).is_err() {
+            // It never came there.
+            self.switch_let_go(id, grant);
+            self.hang_up_switch(id);
+        }
+    }
+
+    fn send_to_switch(&self, id: u32, grant: Handle) -> io::Result<()> {
+        let gone = || io::Error::from(io::ErrorKind::NotFound);
+        let socket = self.switches.drivers.get(&id).and_then(|d| d.socket.as_ref());
+        let g = self.rim.core.grant(grant).ok_or_else(gone)?;
+        let window = &self.rim.windows.get(&g.holder.window).ok_or_else(gone)?.window;
+        let place = g.channel().ok_or_else(gone)?;
+        let at = window.port_memory(&place).ok_or_else(gone)?;
+        let mut memory = PortWord::new(word::MEMORY, grant.0);
+        (memory.mine, memory.theirs) = (U64::new(at.host), U64::new(at.vm));
+        (memory.ring, memory.news) = (U64::new(at.ring.into()), U64::new(at.news));
+        let file = window.fd();
+        let mut fds = vec![file.as_fd()];
+        if let Some(bells) = window.bells() {
+            fds.push(bells.to_app[usize::from(place.vector_in())].as_fd());
+        }
+        fdpass::send(socket.ok_or_else(gone)?, memory.as_bytes(), &fds)
+    }
+
+    fn tell_switch(&mut self, id: u32, said: &PortWord) {
+        let socket = self.switches.drivers.get(&id).and_then(|d| d.socket.as_ref());
+        if socket.is_some_and(|socket| fdpass::send(socket, said.as_bytes(), &[]).is_err()) {
+            self.hang_up_switch(id);
+        }
+    }
+
+    /// Says why, and hangs up.
+    fn refuse_switch(&mut self, id: u32, why: &str) {
+        if self.may_say("a switch") {
+            tracing::info!("a switch's driver is refused: {why}");
+        }
+        self.tell_switch(id, &PortWord::refused(why));
+        self.hang_up_switch(id);
+    }
+
+    /// A connection ends. Who has memory still is waited for: it connects again, or ends.
+    fn hang_up_switch(&mut self, id: u32) {
+        let Some(driver) = self.switches.drivers.get_mut(&id) else { return };
+        if let Some(socket) = driver.socket.take() {
+            let _ = epoll::delete(&self.epoll, socket);
+        }
+        if driver.memory.is_none() {
+            self.switches.drivers.remove(&id);
+        }
+    }
+
+    /// A driver's process has ended: nobody is left who would touch its memory.
+    pub(super) fn switch_ended(&mut self, id: u32) {
+        let Some(driver) = self.switches.drivers.remove(&id) else { return };
+        let _ = epoll::delete(&self.epoll, &driver.process);
+        let Some(memory) = driver.memory else { return };
+        if let Some(g) = self.rim.core.grant(memory.grant)
+            && let (Some(a), Some(place)) = (self.rim.windows.get(&g.holder.window), g.told())
+        {
+            a.window.switch_gone(&place);
+        }
+        self.push(Event::SwitchLetGo { channel: memory.grant });
+        self.settle();
+    }
+
+    /// A port for a switch with DPDK by its name on the host.
+    fn switch_port(&self, name: &str) -> Option<Port> {
+        let clients = self.rim.core.catalog().clients.values();
+        let mut all = clients.flat_map(|c| c.ports.values().flatten());
+        all.find(|p| p.way == PortWay::Dpdk && p.tap == name).cloned()
+    }
+
+    /// The grants by which VMs have such ports now, once their services count for them, by
+    /// the ports' names on the host.
+    fn grants_for_switches(&self) -> BTreeMap<String, Handle> {
+        let core = &self.rim.core;
+        let all = core.grants().filter(|(h, g)| g.told().is_some() && core.may_go_to_switch(*h));
+        all.filter_map(|(h, g)| Some((core.catalog().port_of(g)?.tap.clone(), h))).collect()
+    }
+
+    /// Grants whose memory a switch was given for this port, and has not let go of.
+    fn at_switch_of(&self, name: &str) -> Vec<Handle> {
+        let core = &self.rim.core;
+        let all = core.grants().filter(|(_, g)| g.at_switch.as_deref() == Some(name));
+        all.map(|(h, _)| h).collect()
+    }
+}
