@@ -491,7 +491,7 @@ fn queues_targets_and_text() {
 
 #[test]
 fn ports_targets_and_text() {
-    use vfun_bench::method::{Compared, Turns, Watch, turns};
+    use vfun_bench::method::{Compared, Pair, Turns, Watch, turns};
     use vfun_bench::report::stats::Percentiles;
     use vfun_bench::report::{PortsFigure, PortsReport, PortsRow};
     fn of<T: Copy>(figures: &[T]) -> Turns<T> {
@@ -499,7 +499,8 @@ fn ports_targets_and_text() {
         turns(9, figures.len(), &watch, |v, _| Ok(Some(figures[v]))).unwrap()
     }
     let rounds = |figure, bytes, own: f64, base: f64, count: usize| {
-        let pair = |i| (own + 1e5 * i as f64, base + 1e4 * i as f64);
+        let (i, of) = (|i: usize| i as f64, |figure, base| Pair { figure, base, disturbed: false });
+        let pair = |n| of(own + 1e5 * i(n), base + 1e4 * i(n));
         PortsRow::rounds(figure, bytes, &(0..count).map(pair).collect::<Vec<_>>()).on(2)
     };
     let trips = |p50: u64| Percentiles { p50, p99: 3 * p50, p999: 9 * p50 };
@@ -541,6 +542,9 @@ fn ports_targets_and_text() {
     assert!(json["rows"][1]["frame_bytes"].is_null() && json["rows"][1]["spinning"] == 1);
     let told = report.rows[3].compared();
     assert!((told.pairs, told.dropped) == (7, 0) && told.ratio.is_some(), "{told:?}");
+    let pair = Pair { figure: 40e6, base: 20e6, disturbed: true };
+    let loud = PortsRow::rounds(PortsFigure::DriverMemif, 64, &[pair; 9]);
+    assert_eq!((loud.ratio, loud.pairs, loud.dropped), (None, 9, 9));
     assert_eq!(PortsRow::rounds(PortsFigure::Ring, 64, &[]).compared(), Compared::default());
 }
 

@@ -116,6 +116,11 @@ impl Testpmd {
         Ok(Testpmd { child, lines: lines(reader), said: Vec::new() })
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What `find` makes of the first line of which it makes anything; none if nothing comes in time.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use super::stats::{self, Percentiles};
 use super::{Machine, Settings};
-use crate::method::{Compared, Turns, over_in_turns};
+use crate::method::{Compared, Pair, Turns};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,7 +83,7 @@ pub struct PortsRow {
     pub ratio_high: Option<f64>,
     /// Pairs of slices, or rounds, that ran.
     pub pairs: u32,
-    /// Pairs of these that were dropped: the kernel counted a disturbance in a slice.
+    /// Pairs of these that were dropped: the kernel counted a disturbance in a slice, or in a best second.
     pub dropped: u32,
 }
 
@@ -188,9 +188,9 @@ impl PortsRow {
     }
 
     /// From rounds with testpmd: what each brought of both sides, of those rounds in which both ran.
-    pub fn rounds(figure: PortsFigure, frame_bytes: u32, pairs: &[(f64, f64)]) -> Self {
-        let (own, base): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-        let row = Self::new(figure, Some(frame_bytes), over_in_turns(&own, &base));
+    pub fn rounds(figure: PortsFigure, frame_bytes: u32, pairs: &[Pair]) -> Self {
+        let (own, base): (Vec<f64>, Vec<f64>) = pairs.iter().map(|p| (p.figure, p.base)).unzip();
+        let row = Self::new(figure, Some(frame_bytes), Compared::of(pairs));
         row.rates(Reach::of(&own), Reach::of(&base))
     }
 

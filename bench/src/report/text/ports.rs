@@ -37,9 +37,8 @@ fn ratios(row: &PortsRow) -> [String; 2] {
 fn rates(row: &PortsRow) -> Vec<String> {
     let (what, beside) = names(row.figure);
     let reach = |low: Option<f64>, high: Option<f64>| {
-        let words = |(low, high)| {
-            format!("{} … {}", number::rate(low).replace("/s", ""), number::rate(high))
-        };
+        let bare = |per_s| number::rate(per_s).replace("/s", "").trim_end().to_owned();
+        let words = |(low, high)| format!("{} … {}", bare(low), number::rate(high));
         or_dash(low.zip(high).map(words))
     };
     let middle = |per_s: Option<f64>| or_dash(per_s.map(number::rate));

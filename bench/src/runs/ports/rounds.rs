@@ -4,6 +4,7 @@ use super::{PortsPlan, PortsRun};
 use crate::error::Doing;
 use crate::lab::{Pinned, Plan, Testpmd, TestpmdSpec, dpdk_driver, taken_per_s, testpmd};
 use crate::measure::Packets;
+use crate::method::{Marks, Pair, Watch};
 use crate::report::checks::FRAME_BYTES;
 use crate::report::{PortsFigure, PortsRow};
 use crate::runs::progress;
@@ -38,8 +39,21 @@ const ROWS: [(PortsFigure, usize, usize); 4] = [
     (PortsFigure::RingVhost, RING_ALONE, VHOST),
 ];
 
-/// What each way brought in a round, frames a second; none where it has failed.
-type Brought = [Option<f64>; NAMES.len()];
+/// A second of a run.
+#[derive(Clone, Copy)]
+struct Second {
+    frames: f64,
+    /// Whether the kernel counted a disturbance in it.
+    disturbed: bool,
+}
+
+/// The best of some.
+fn best(seconds: &[Second]) -> Option<Second> {
+    seconds.iter().copied().max_by(|a, b| a.frames.total_cmp(&b.frames))
+}
+
+/// The best second of each way in a round; none where it has failed.
+type Brought = [Option<Second>; NAMES.len()];
 
 struct Stage<'a> {
     run: &'a PortsRun,
@@ -78,10 +92,7 @@ pub(super) fn rows(plan: &PortsPlan, run: &PortsRun, pins: &Plan) -> Result<Vec<
     if let Err(why) = driver {
         stage.fail(VFUN, why);
     }
-    let [small, long] = FRAME_BYTES;
-    let mut rows = stage.size::<64>(plan.rounds, small);
-    rows.extend(stage.size::<1500>(plan.rounds, long));
-    Ok(rows)
+    Ok([stage.size::<64>(plan.rounds), stage.size::<1500>(plan.rounds)].concat())
 }
 
 fn left_out(why: &str) -> Vec<PortsRow> {
@@ -96,7 +107,12 @@ fn row(
     found: &[Brought],
     failed: &[Option<String>],
 ) -> PortsRow {
-    let pairs: Vec<_> = found.iter().filter_map(|round| round[own].zip(round[base])).collect();
+    let pair = |round: &Brought| {
+        let (own, base) = (round[own]?, round[base]?);
+        let disturbed = own.disturbed || base.disturbed;
+        Some(Pair { figure: own.frames, base: base.frames, disturbed })
+    };
+    let pairs: Vec<_> = found.iter().filter_map(pair).collect();
     let why = failed[own].as_ref().or(failed[base].as_ref());
     match why.filter(|_| pairs.is_empty()) {
         Some(why) => PortsRow::left_out(figure, bytes, why),
@@ -110,8 +126,8 @@ impl Stage<'_> {
         self.failed[way] = Some(why);
     }
 
-    fn size<const N: usize>(&mut self, rounds: u32, bytes: u32) -> Vec<PortsRow> {
-        let mut found = Vec::new();
+    fn size<const N: usize>(&mut self, rounds: u32) -> Vec<PortsRow> {
+        let (bytes, mut found) = (N as u32, Vec::new());
         for round in 0..rounds {
             progress(format_args!("ports: testpmd, {N} bytes, round {} of {rounds}", round + 1));
             let mut of_round: Brought = [None; NAMES.len()];
@@ -126,7 +142,7 @@ impl Stage<'_> {
                     _ => self.both_ends(way, bytes),
                 };
                 match figure {
-                    Ok(per_s) => of_round[way] = Some(per_s),
+                    Ok(second) => of_round[way] = Some(second),
                     Err(e) => self.fail(way, e.to_string()),
                 }
             }
@@ -136,13 +152,15 @@ impl Stage<'_> {
     }
 
     /// The best second of the ring between two threads.
-    fn alone<const N: usize>(&self) -> Result<f64> {
+    fn alone<const N: usize>(&self) -> Result<Second> {
         let _pinned = Pinned::to(self.pins.caller());
-        let mut best = 0.0f64;
+        let mut seconds = Vec::new();
         for _ in 0..SECONDS {
-            best = best.max(self.run.per_s::<Packets<N>>(Duration::from_secs(1))?);
+            let timed = Timed::begin(&self.run.watch);
+            let frames = self.run.per_s::<Packets<N>>(Duration::from_secs(1))?;
+            seconds.push(timed.end(&self.run.watch, frames));
         }
-        Ok(best)
+        best(&seconds).ok_or_else(|| BenchError::Testpmd("no second".into()))
     }
 
     /// The devices of the receiver and of the sender. A port's memory is held open as long as both run.
@@ -178,13 +196,13 @@ impl Stage<'_> {
     }
 
     /// The best second of one that receives while another one sends.
-    fn both_ends(&mut self, way: usize, bytes: u32) -> Result<f64> {
+    fn both_ends(&mut self, way: usize, bytes: u32) -> Result<Second> {
         self.count += 1;
         let (devices, _memory) = self.devices(way)?;
         let start = |end: usize, mode, cpu| {
             Testpmd::start(&TestpmdSpec {
                 program: &self.program,
-                driver: self.driver.as_deref(),
+                driver: self.driver.as_deref().filter(|_| way == VFUN),
                 folder: self.folder.path(),
                 name: &format!("{}-{mode}", self.count),
                 device: &devices[end],
@@ -200,18 +218,37 @@ impl Stage<'_> {
             return Err(BenchError::Testpmd(format!("its device does not come up: {words}")));
         }
         let mut sender = start(1, "txonly", self.pins.service())?;
-        best_second(&mut receiver, &mut sender)
+        let watch = Watch::new(&self.pins.both(), [receiver.id(), sender.id()]);
+        best_second(&mut receiver, &mut sender, &watch)
     }
 }
 
-/// Frames a second.
-fn best_second(receiver: &mut Testpmd, sender: &mut Testpmd) -> Result<f64> {
+/// A second that is watched.
+struct Timed(Marks, Instant);
+
+impl Timed {
+    fn begin(watch: &Watch) -> Self {
+        Timed(watch.marks(), Instant::now())
+    }
+
+    fn end(&self, watch: &Watch, frames: f64) -> Second {
+        let Timed(before, from) = self;
+        let disturbed = watch.marks().since(before).spoils(from.elapsed());
+        Second { frames, disturbed }
+    }
+}
+
+/// The best second of those that count.
+fn best_second(receiver: &mut Testpmd, sender: &mut Testpmd, watch: &Watch) -> Result<Second> {
     let until = Instant::now() + COMES_UP + Duration::from_secs(SECONDS as u64);
     let busy = |line: &str| taken_per_s(line).filter(|&per_s| per_s > 0.0);
-    let mut seen = Vec::new();
+    let (mut seen, mut timed) = (Vec::new(), Timed::begin(watch));
     while seen.len() <= SECONDS {
         match receiver.await_line(until, busy)? {
-            Some(per_s) => seen.push(per_s),
+            Some(frames) => {
+                seen.push(timed.end(watch, frames));
+                timed = Timed::begin(watch);
+            }
             None => {
                 // It may say why.
                 sender.await_line(Instant::now(), |_| None::<()>)?;
@@ -220,5 +257,5 @@ fn best_second(receiver: &mut Testpmd, sender: &mut Testpmd) -> Result<f64> {
             }
         }
     }
-    Ok(seen[1..].iter().copied().fold(0.0, f64::max))
+    best(&seen[1..]).ok_or_else(|| BenchError::Testpmd("no second".into()))
 }
