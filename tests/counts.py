@@ -6,7 +6,7 @@ usage: tests/counts.py            builds, counts; fails if a figure has grown by
                                   and prints what changed
 
 Instructions of the caller's side, of the service's, of the back end of a remoted API
-(without the channel's own), and of an RDMA write, by callgrind, and the cache
+(without the channel's own), of an RDMA write, and of bursts of packets, by callgrind, and the cache
 lines that a call moves, by a model (tests/counts). They depend on the compiler, so the
 file has a table for each compiler and target. For another one the figures are printed
 and nothing fails; `renew` adds it.
@@ -27,7 +27,9 @@ SIDES = {"caller": ("counts::caller::call", "counts::caller::submit", "counts::c
          "service": ("counts::channel::serve",),
          "back end": ("vfun_remoting_host::trial::made",),
          "program": ("counts::verbs::post", "counts::verbs::poll"),
-         "NIC": ("counts::verbs::run",)}
+         "NIC": ("counts::verbs::run",),
+         "sender": ("counts::packets::put",),
+         "receiver": ("counts::packets::take", "counts::packets::look")}
 MOST = 1.02
 HEAD = """\
 # What a call takes. Written by `tests/counts.py renew`; docs/testing.md says how to read it.

@@ -6,10 +6,16 @@
 #   tests/ports.sh           all of it
 #   tests/ports.sh guests    what guests do
 #   tests/ports.sh figures   a guest's port beside QEMU's virtio-net card
-#   tests/ports.sh rates     packets a second, beside DPDK's own drivers
+#   tests/ports.sh rates     `vfun bench ports` with this driver: packets a second, beside DPDK's own
+#                            drivers; options of that may follow, such as --rounds 2
 #   tests/ports.sh NAME      one test of guest/dpdk/tests/test_ports.py, as Ports.test_...
 set -eu
 cd "$(dirname "$0")/.."
+if [ "${1-}" = rates ]; then
+    shift
+    driver=$(packaging/dpdk.sh)
+    exec "${CARGO_TARGET_DIR:-$PWD/target}/${VFUN_PROFILE:-ci}/vfun-bench" ports --dpdk-driver "$driver" "$@"
+fi
 VFUN_OVS_DIR=$(packaging/ovs-dpdk.sh)
 export VFUN_OVS_DIR
 if [ $# -eq 0 ] || [ "$1" = guests ]; then
@@ -29,10 +35,6 @@ if [ "${1-}" = figures ]; then
 fi
 VFUN_DPDK_DRIVER=$(packaging/dpdk.sh)
 export VFUN_DPDK_DRIVER
-if [ "${1-}" = rates ]; then
-    shift
-    exec python3 guest/dpdk/tests/rates.py "$@"
-fi
 # Both ends under the address sanitizer, with a peer that writes while they read.
 if [ $# -eq 0 ]; then
     gcc -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -pthread -Wall -Wextra -Werror \

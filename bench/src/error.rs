@@ -39,6 +39,9 @@ pub enum BenchError {
     /// No bare virtual machine, or none that runs code.
     #[error("{0}")]
     BareVm(String),
+    /// testpmd did not do its part.
+    #[error("testpmd: {0}")]
+    Testpmd(String),
     /// A driver could not be called in this process.
     #[error("in-process: {0}")]
     Driver(String),

@@ -6,6 +6,7 @@ mod end_to_end;
 mod guest;
 mod leases;
 mod nics;
+mod ports;
 mod remoting;
 mod report;
 mod sample;

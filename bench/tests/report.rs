@@ -490,6 +490,65 @@ fn queues_targets_and_text() {
 }
 
 #[test]
+fn ports_targets_and_text() {
+    use vfun_bench::method::{Compared, Pair, Turns, Watch, turns};
+    use vfun_bench::report::stats::Percentiles;
+    use vfun_bench::report::{PortsFigure, PortsReport, PortsRow};
+    fn of<T: Copy>(figures: &[T]) -> Turns<T> {
+        let watch = Watch::new(&[], []);
+        turns(9, figures.len(), &watch, |v, _| Ok(Some(figures[v]))).unwrap()
+    }
+    let rounds = |figure, bytes, own: f64, base: f64, count: usize| {
+        let (i, of) = (|i: usize| i as f64, |figure, base| Pair { figure, base, disturbed: false });
+        let pair = |n| of(own + 1e5 * i(n), base + 1e4 * i(n));
+        PortsRow::rounds(figure, bytes, &(0..count).map(pair).collect::<Vec<_>>()).on(2)
+    };
+    let trips = |p50: u64| Percentiles { p50, p99: 3 * p50, p999: 9 * p50 };
+    let rows = vec![
+        PortsRow::one_way(64, &of(&[trips(400), trips(200)])).on(2),
+        PortsRow::empty_look(&of(&[6.5, 2.5])).on(1),
+        PortsRow::ring(64, &of(&[40e6, 100e6])).on(2),
+        rounds(PortsFigure::DriverMemif, 64, 40e6, 20e6, 7),
+        rounds(PortsFigure::DriverVhost, 64, 20e6, 16e6, 7),
+        rounds(PortsFigure::RingMemif, 64, 40e6, 20e6, 5),
+        PortsRow::left_out(PortsFigure::RingVhost, 64, "there is no vhost").on(2),
+        rounds(PortsFigure::DriverMemif, 1500, 8.9e6, 8e6, 7),
+        rounds(PortsFigure::DriverVhost, 1500, 1e6, 8e6, 7).on(1),
+    ];
+    let machine = sample::machine();
+    let mut report = PortsReport { machine, settings: sample::settings(1.0), rows };
+    let outcomes = |r: &PortsReport| checks::ports(r).iter().map(|c| c.outcome).collect::<Vec<_>>();
+    let (yes, no) = (Outcome::Reached, Outcome::NotReached);
+    // Of 1500 bytes beside vhost nothing is asked.
+    assert_eq!(outcomes(&report), [yes, no, Outcome::CannotTell, Outcome::NotMeasured, yes]);
+    let text = text::ports(&report);
+    for words in [
+        "6.5 ns",
+        "40.0 M … 40.6 M/s",
+        "net_memif    20.0 M/s",
+        "the ring alone beside net_vhost, 64 bytes: left out: there is no vhost\n",
+        "net_vfun beside net_vhost, 1500 bytes: 2 threads look without a pause, and there are 1 processors",
+        "(20.3 M/s over 16.0 M/s)",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    assert_eq!(text.matches("look without a pause").count(), 1, "one look needs one: {text}");
+    report.rows[7] = rounds(PortsFigure::DriverMemif, 1500, 7.1e6, 8e6, 7);
+    assert_eq!(outcomes(&report)[4], no);
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["rows"][3]["figure"], "driver-memif");
+    assert_eq!(json["rows"][0]["p99_ns"], 600.0);
+    assert_eq!(json["rows"][6]["left_out"], "there is no vhost");
+    assert!(json["rows"][1]["frame_bytes"].is_null() && json["rows"][1]["spinning"] == 1);
+    let told = report.rows[3].compared();
+    assert!((told.pairs, told.dropped) == (7, 0) && told.ratio.is_some(), "{told:?}");
+    let pair = Pair { figure: 40e6, base: 20e6, disturbed: true };
+    let loud = PortsRow::rounds(PortsFigure::DriverMemif, 64, &[pair; 9]);
+    assert_eq!((loud.ratio, loud.pairs, loud.dropped), (None, 9, 9));
+    assert_eq!(PortsRow::rounds(PortsFigure::Ring, 64, &[]).compared(), Compared::default());
+}
+
+#[test]
 fn isolation_targets_need_six_repeats() {
     use vfun_bench::report::isolation::Turn;
     use vfun_bench::report::{IsolationReport, IsolationRow};

@@ -43,6 +43,8 @@ pub enum Command {
     Module(ModuleArgs),
     /// Entries a second through a queue and their way, beside a bare ring and a bare line.
     Queues(QueuesArgs),
+    /// Frames through the rings of ports: by themselves beside memcpy, and below testpmd beside DPDK's memif and vhost. Not in a guest: `tests/ports.sh figures` is for that.
+    Ports(PortsArgs),
     /// RDMA verbs by the software NIC of this host: writes, bandwidth, events, many queue pairs, each beside its floor.
     Verbs(VerbsArgs),
     /// Up to 100 clients and 1000 channels: one that is busy beside the idle ones, memory, take-over.
@@ -372,6 +374,29 @@ pub struct QueuesArgs {
     /// How often each figure is taken, each time in 6 pairs of slices; medians are reported.
     #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
+    /// Let the system choose processors, instead of one for each end.
+    #[arg(long)]
+    pub no_pin: bool,
+    /// Write the report as JSON; - means stdout, instead of the table.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the rows as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+/// Options of `ports`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct PortsArgs {
+    /// How often each figure of the ring alone is taken, each time in 6 pairs of slices; medians are reported.
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// How often testpmd runs by each way, at 64 and at 1500 bytes: 45 seconds a round. A ratio needs 6; 0 leaves testpmd out.
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub rounds: u32,
+    /// The DPDK driver of ports [default: librte_net_vfun.so of this checkout, which packaging/dpdk.sh builds, or of the installation].
+    #[arg(long, value_name = "FILE")]
+    pub dpdk_driver: Option<PathBuf>,
     /// Let the system choose processors, instead of one for each end.
     #[arg(long)]
     pub no_pin: bool,

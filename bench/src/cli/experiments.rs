@@ -2,16 +2,16 @@
 
 use super::args::{
     AllArgs, DomainsArgs, FootprintArgs, GrainArgs, IsolationArgs, JailArgs, LatencyArgs,
-    LeasesArgs, ModuleArgs, NicsArgs, OutputArgs, QueuesArgs, RemotingArgs, ScaleArgs, VerbsArgs,
-    WaitingArgs, WasmArgs, WhereArgs,
+    LeasesArgs, ModuleArgs, NicsArgs, OutputArgs, PortsArgs, QueuesArgs, RemotingArgs, ScaleArgs,
+    VerbsArgs, WaitingArgs, WasmArgs, WhereArgs,
 };
 use super::output::{files, put, say};
 use crate::error::Doing;
 use crate::report::{Domain, Experiment, FootprintReport, Function, RemotingExperiment, text};
 use crate::runs::{
     self, Bench, DomainsPlan, FootprintPlan, GrainPlan, IsolationPlan, JailPlan, LatencyPlan,
-    LeasesPlan, ModulePlan, NicsPlan, QueuesPlan, RemotingPlan, ScalePlan, VerbsPlan, WaitingPlan,
-    WasmPlan, Where,
+    LeasesPlan, ModulePlan, NicsPlan, PortsPlan, QueuesPlan, RemotingPlan, ScalePlan, VerbsPlan,
+    WaitingPlan, WasmPlan, Where,
 };
 use crate::{BenchError, Result};
 use std::process::ExitCode;
@@ -231,6 +231,18 @@ pub(super) fn queues(args: &QueuesArgs) -> Result<ExitCode> {
     let output = OutputArgs { json: args.json.clone(), csv: args.csv.clone(), chart: Vec::new() };
     let plan = QueuesPlan { repeats: args.repeats, pin: !args.no_pin };
     put(&runs::queues(&plan)?, &output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn ports(args: &PortsArgs) -> Result<ExitCode> {
+    let output = OutputArgs { json: args.json.clone(), csv: args.csv.clone(), chart: Vec::new() };
+    let plan = PortsPlan {
+        repeats: args.repeats,
+        rounds: args.rounds,
+        pin: !args.no_pin,
+        dpdk_driver: args.dpdk_driver.clone(),
+    };
+    put(&runs::ports(&plan)?, &output)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -63,6 +63,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Wasm(args) => experiments::wasm(&args),
         Command::Isolation(args) => experiments::isolation(&args),
         Command::Queues(args) => experiments::queues(&args),
+        Command::Ports(args) => experiments::ports(&args),
         Command::Verbs(args) => experiments::verbs(&args),
         Command::VerbsInside { job } => inside::verbs(&job),
         Command::Scale(args) => experiments::scale(&args),

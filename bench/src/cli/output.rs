@@ -7,8 +7,8 @@ use crate::report::jail::{JailReport, JailRow};
 use crate::report::wasm::{WasmReport, WasmRow};
 use crate::report::{DomainsReport, FootprintReport, GrainReport, LatencyReport};
 use crate::report::{
-    IsolationReport, LeasesReport, ModuleReport, NicsReport, QueuesReport, RemotingReport,
-    ScaleReport, VerbsReport, WaitingReport,
+    IsolationReport, LeasesReport, ModuleReport, NicsReport, PortsReport, QueuesReport,
+    RemotingReport, ScaleReport, VerbsReport, WaitingReport,
 };
 use crate::report::{ReportError, chart, csv, json, text};
 use serde::Serialize;
@@ -51,6 +51,7 @@ report!(IsolationReport, crate::report::IsolationRow, isolation, no_chart);
 report!(LeasesReport, crate::report::LeasesRow, leases, chart::leases);
 report!(ModuleReport, crate::report::ModuleRow, module, no_chart);
 report!(NicsReport, crate::report::NicsRow, nics, chart::nics);
+report!(PortsReport, crate::report::PortsRow, ports, no_chart);
 report!(QueuesReport, crate::report::QueuesRow, queues, no_chart);
 report!(VerbsReport, crate::report::VerbsRow, verbs, no_chart);
 report!(RemotingReport, crate::report::RemotingRow, remoting, chart::remoting);

@@ -8,6 +8,7 @@ mod manager;
 mod peer;
 pub mod pin;
 mod process;
+mod testpmd;
 mod wiring;
 
 pub use beside::slowed_by_spinning;
@@ -19,6 +20,7 @@ pub use manager::{Manager, Start};
 pub use peer::BarePeer;
 pub use pin::{Pinned, Plan};
 pub use process::{children_time, cpu_time, proportional_bytes, resident_bytes};
+pub use testpmd::{Testpmd, TestpmdSpec, dpdk_driver, taken_per_s, testpmd};
 pub use wiring::Wiring;
 
 /// The client of the guest's window.

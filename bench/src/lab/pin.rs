@@ -58,7 +58,8 @@ impl Plan {
     }
 }
 
-fn allowed() -> Vec<usize> {
+/// The processors that this thread may use; none if the system does not say.
+pub fn allowed() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }

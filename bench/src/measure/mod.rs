@@ -33,7 +33,7 @@ pub use copies::copies;
 pub use first_call::{await_device, load_module, rings};
 pub use floor::Floor;
 pub use job::{Activation, Job, Load, Outcome, Trip};
-pub use queues::{Line, Queue, Ring, entries_per_s, entry_trips};
+pub use queues::{Lane, Line, Packets, Queue, Ring, empty_look_ns, entries_per_s, entry_trips};
 pub use rates::rate_of;
 pub use round_trips::trips;
 pub use scale::{Times, busy_callers, null_calls, paced_calls};

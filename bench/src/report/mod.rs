@@ -1,10 +1,10 @@
 //! What a measurement says, and every form it is shown in.
 //!
-//! Fourteen reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
+//! Sixteen reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
 //! (one call, and many), [`GrainReport`] (how small a call may be),
 //! [`FootprintReport`] (what calling costs beside the calls), [`WaitingReport`]
 //! (the ways to wait), [`ModuleReport`] (the kernel module), [`IsolationReport`]
-//! (calls under attack), [`QueuesReport`] (entries that go one way), [`ScaleReport`] (many clients and channels),
+//! (calls under attack), [`QueuesReport`] (entries that go one way), [`VerbsReport`] (RDMA), [`PortsReport`] (rings of packets), [`ScaleReport`] (many clients and channels),
 //! [`jail::JailReport`] (the sandbox), [`wasm::WasmReport`] (WebAssembly),
 //! [`LeasesReport`] (who gets hardware, and what it gains), [`NicsReport`] (the same of network VFs) and
 //! [`RemotingReport`] (a remoted API beside its library). Each is an object of
@@ -30,6 +30,7 @@ pub mod machine;
 pub mod module;
 pub mod names;
 pub mod nics;
+pub mod ports;
 pub mod published;
 pub mod queues;
 pub mod remoting;
@@ -54,6 +55,7 @@ pub use names::{
     Source,
 };
 pub use nics::{NicsReport, NicsRow};
+pub use ports::{PortsFigure, PortsReport, PortsRow};
 pub use queues::{QueuesReport, QueuesRow};
 pub use remoting::{RemotingRatio, RemotingReport, RemotingRow};
 pub use rows::{DomainRow, DomainsReport, GrainReport, GrainRow, LatencyReport, LatencyRow};

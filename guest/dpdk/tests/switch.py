@@ -97,11 +97,9 @@ class Switch:
 class Testpmd:
     """A program of DPDK that nobody here wrote."""
 
-    def __init__(self, driver, name, arguments, mode, more=(), processor=None):
-        # The first one only waits; the other one polls.
-        lcores = ["-l", "0,1"] if processor is None else [f"--lcores=0@{processor},1@{processor}"]
+    def __init__(self, driver, name, arguments, mode, more=()):
         command = ["dpdk-testpmd", *POOL, "-m", "128", "-d", driver, f"--file-prefix={name}",
-                   *lcores, "--vdev", arguments, "--",
+                   "-l", "0,1", "--vdev", arguments, "--",
                    "--total-num-mbufs=4096", "--mbcache=256", "--burst=32", f"--forward-mode={mode}",
                    *more]
         if "--interactive" not in more:

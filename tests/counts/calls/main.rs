@@ -9,6 +9,7 @@ mod channel;
 #[path = "../../../guest/client/tests/fake/mod.rs"]
 mod fake;
 mod gdma;
+mod packets;
 mod trap;
 mod verbs;
 
@@ -137,4 +138,5 @@ fn main() {
     in_flight("null, no data space, 64 in flight", &many, 64);
     gdma::all();
     verbs::all();
+    packets::all();
 }

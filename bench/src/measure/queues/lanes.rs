@@ -7,7 +7,7 @@ use vfun_queue::layout::{CONSUMER_BYTES, ENTRIES_OFF, header};
 use vfun_queue::{Consumer, Entry, Producer, Shape, WindowMemory};
 use vfun_window::{Access, Mapping, ReadSpan, WriteSpan, memfd};
 
-/// Entries of each lane.
+/// Entries of each lane, if not said.
 const DEPTH: u32 = 1024;
 
 /// Where entries go in.
@@ -41,7 +41,7 @@ pub trait Lane {
 }
 
 /// Two sides of shared memory, of which one end writes each.
-fn sides(producer: u64, consumer: u64) -> Result<(WriteSpan, WriteSpan)> {
+pub(super) fn sides(producer: u64, consumer: u64) -> Result<(WriteSpan, WriteSpan)> {
     let (p, c) = (producer as usize, consumer as usize);
     let doing = || "shared memory for a queue".to_owned();
     let fd = memfd("vfun-bench-queue", producer + consumer).doing(doing)?;
@@ -96,11 +96,11 @@ impl<const N: usize> In for Consumer<WindowMemory, N> {
 
 /// A ring at the speed of memcpy: a batch is one copy (two at the ring's end) and
 /// one store of an index that the other end reads. Nothing is checked, and nobody
-/// can sleep.
-pub struct Ring<const N: usize>;
+/// can sleep. It has `D` entries, a power of two.
+pub struct Ring<const N: usize, const D: u32 = DEPTH>;
 
 /// The end of a [`Ring`] that writes entries.
-pub struct RingOut<const N: usize> {
+pub struct RingOut<const N: usize, const D: u32> {
     mine: WriteSpan,
     theirs: ReadSpan,
     head: u64,
@@ -108,38 +108,36 @@ pub struct RingOut<const N: usize> {
 }
 
 /// The end of a [`Ring`] that reads entries.
-pub struct RingIn<const N: usize> {
+pub struct RingIn<const N: usize, const D: u32> {
     mine: WriteSpan,
     theirs: ReadSpan,
     head: u64,
     tail: u64,
 }
 
-const MASK: u64 = DEPTH as u64 - 1;
-
 /// Where a run of entries begins, bytes, and how many fit before the ring's end.
 #[inline]
-fn run<const N: usize>(position: u64, count: usize) -> (usize, usize) {
-    let at = (position & MASK) as usize;
-    (ENTRIES_OFF + at * N, count.min(DEPTH as usize - at))
+fn run<const N: usize, const D: u32>(position: u64, count: usize) -> (usize, usize) {
+    let at = (position & (u64::from(D) - 1)) as usize;
+    (ENTRIES_OFF + at * N, count.min(D as usize - at))
 }
 
 fn outside(e: vfun_window::OutOfBounds) -> BenchError {
     BenchError::Driver(e.to_string())
 }
 
-impl<const N: usize> Out for RingOut<N> {
+impl<const N: usize, const D: u32> Out for RingOut<N, D> {
     type Item = [u8; N];
     #[inline]
     fn put(&mut self, batch: &[[u8; N]]) -> Result<usize> {
-        if self.head - self.tail + batch.len() as u64 > u64::from(DEPTH) {
+        if self.head - self.tail + batch.len() as u64 > u64::from(D) {
             self.tail = self.theirs.load(header::POSITION, Ordering::Acquire);
         }
-        let count = batch.len().min((u64::from(DEPTH) - (self.head - self.tail)) as usize);
+        let count = batch.len().min((u64::from(D) - (self.head - self.tail)) as usize);
         if count == 0 {
             return Ok(0);
         }
-        let (at, before) = run::<N>(self.head, count);
+        let (at, before) = run::<N, D>(self.head, count);
         self.mine.write(at, batch[..before].as_flattened()).map_err(outside)?;
         if before < count {
             let rest = batch[before..count].as_flattened();
@@ -151,7 +149,7 @@ impl<const N: usize> Out for RingOut<N> {
     }
 }
 
-impl<const N: usize> In for RingIn<N> {
+impl<const N: usize, const D: u32> In for RingIn<N, D> {
     type Item = [u8; N];
     #[inline]
     fn take(&mut self, to: &mut [[u8; N]]) -> Result<usize> {
@@ -162,7 +160,7 @@ impl<const N: usize> In for RingIn<N> {
         if count == 0 {
             return Ok(0);
         }
-        let (at, before) = run::<N>(self.tail, count);
+        let (at, before) = run::<N, D>(self.tail, count);
         self.theirs.read(at, to[..before].as_flattened_mut()).map_err(outside)?;
         if before < count {
             let rest = to[before..count].as_flattened_mut();
@@ -174,13 +172,13 @@ impl<const N: usize> In for RingIn<N> {
     }
 }
 
-impl<const N: usize> Lane for Ring<N> {
+impl<const N: usize, const D: u32> Lane for Ring<N, D> {
     type Item = [u8; N];
-    type Out = RingOut<N>;
-    type In = RingIn<N>;
+    type Out = RingOut<N, D>;
+    type In = RingIn<N, D>;
 
-    fn open() -> Result<(RingOut<N>, RingIn<N>)> {
-        let bytes = ENTRIES_OFF as u64 + u64::from(DEPTH) * N as u64;
+    fn open() -> Result<(RingOut<N, D>, RingIn<N, D>)> {
+        let bytes = ENTRIES_OFF as u64 + u64::from(D) * N as u64;
         let (p, c) = sides(bytes.next_multiple_of(CONSUMER_BYTES), CONSUMER_BYTES)?;
         let out = RingOut { mine: p.clone(), theirs: c.reader(), head: 0, tail: 0 };
         Ok((out, RingIn { mine: c, theirs: p.reader(), head: 0, tail: 0 }))

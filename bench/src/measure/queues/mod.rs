@@ -1,11 +1,12 @@
 //! Entries that go one way between two threads of this process, through shared
-//! memory: in a queue, in the fastest ring that the machine bears, and as bare
-//! lines.
+//! memory: in a queue, in the ring of a port, in the fastest ring that the machine
+//! bears, and as bare lines.
 
 mod lanes;
+mod packets;
 
 use super::Clock;
-use super::samples::{chain, percentiles, warm_up};
+use super::samples::{chain, percentiles, rate, warm_up};
 use crate::lab::pin;
 use crate::method::farewell;
 use crate::report::stats::Percentiles;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use vfun_window::{cycles, pause};
 
 pub use lanes::{In, Lane, Line, Out, Queue, Ring};
+pub use packets::Packets;
 
 /// Trips before the first that counts.
 const WARM: u32 = 2_000;
@@ -158,6 +160,25 @@ pub fn entries_per_s<L: Lane>(
     })
 }
 
+/// Looks between two readings of the counter.
+const VAIN_LOOKS: u32 = 256;
+
+/// What it takes to find that nothing came, ns.
+///
+/// # Errors
+/// [`BenchError`]: no memory.
+pub fn empty_look_ns<L: Lane>(clock: &Clock, time: Duration) -> Result<f64> {
+    let (_out, mut inn) = L::open()?;
+    let mut to = [L::blank()];
+    let mut look = || match inn.take(black_box(&mut to))? {
+        0 => Ok(()),
+        n => Err(BenchError::Driver(format!("{n} entries came that nobody sent"))),
+    };
+    warm_up(clock, WARM, WARM_FOR, &mut look)?;
+    let (looks, seconds) = rate(clock, time, VAIN_LOOKS, &mut look)?;
+    Ok(seconds * 1e9 / looks as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,20 +201,33 @@ mod tests {
         all_of::<Queue<128>>();
         all_of::<Ring<16>>();
         all_of::<Ring<64>>();
+        all_of::<Packets<64>>();
+        all_of::<Packets<1500>>();
+        all_of::<Ring<64, 32_768>>();
         all_of::<Line>();
     }
 
-    /// What is compared with does the work: each entry arrives, once and in order.
     #[test]
-    fn the_ring_is_a_ring() {
-        let (mut out, mut inn) = Ring::<16>::open().unwrap();
+    fn a_look_in_vain_takes_some_time() {
+        let (clock, time) = (Clock::calibrate(), Duration::from_millis(1));
+        for ns in [
+            empty_look_ns::<Packets<64>>(&clock, time).unwrap(),
+            empty_look_ns::<Line>(&clock, time).unwrap(),
+        ] {
+            assert!(ns > 0.0 && ns < 1e6, "{ns}");
+        }
+    }
+
+    /// What is compared does the work: each entry arrives, once and in order.
+    fn arrives<L: Lane<Item = [u8; N]>, const N: usize>() {
+        let (mut out, mut inn) = L::open().unwrap();
         let entry = |n: u64| {
-            let mut entry = [0; 16];
+            let mut entry = [n as u8; N];
             entry[..8].copy_from_slice(&n.to_le_bytes());
             entry
         };
-        let (mut sent, mut next, mut got) = (0, 0, [[0; 16]; 7]);
-        while next < 10_000 {
+        let (mut sent, mut next, mut got) = (0, 0, [[0; N]; 7]);
+        while next < 40_000 {
             let batch: Vec<_> = (sent..sent + 11).map(entry).collect();
             sent += out.put(&batch).unwrap() as u64;
             let count = inn.take(&mut got).unwrap();
@@ -202,5 +236,13 @@ mod tests {
                 next += 1;
             }
         }
+    }
+
+    #[test]
+    fn rings_are_rings() {
+        arrives::<Ring<16>, 16>();
+        arrives::<Ring<64, 32>, 64>();
+        arrives::<Packets<64>, 64>();
+        arrives::<Packets<1500>, 1500>();
     }
 }
