@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The data path: frames between mbufs and the two rings, each copied once. */
-#include <errno.h>
 #include <unistd.h>
 
 #include <rte_branch_prediction.h>

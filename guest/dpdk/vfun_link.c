@@ -2,8 +2,6 @@
 /* Speaks with the owner of a socket about the memory of a port. It never waits. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -5,11 +5,9 @@
  * all devices. Only the end comes from another one, which first ends what runs there.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <rte_alarm.h>
