@@ -62,7 +62,10 @@ class Memory(Case):
             for program, before in zip((receiver, sender), links):
                 until("the link is down", lambda: program.links() == before + 1)
             memories.append(Port("a"))
-            self.owner.give(memories[-1])
+            self.owner.driver("a/guest").give(memories[-1])
+            # Some of them wait before the other end is there.
+            until("frames wait", lambda: memories[-1].word(1, SENT) > 1000)
+            self.owner.driver("a/host").give(memories[-1])
             for program, before in zip((receiver, sender), links):
                 until("the link is up", lambda: program.links() == before + 2)
             self.flows(memories[-1], 0, TAKEN, 10_000)
@@ -230,39 +233,57 @@ class Memory(Case):
         program.stop()
         os.close(bell)
 
+    def storm(self, memories, seconds):
+        """Takes back and gives as fast as it goes, each end by itself, then without a pause; what is there last."""
+        swaps, is_over = [0, 0], threading.Event()
+
+        def swap(number, driver):
+            driver.drop(self.a.handle)
+            while not is_over.is_set():
+                port = memories[swaps[number] % len(memories)]
+                driver.give(port)
+                driver.drop(port.handle)
+                swaps[number] += 1
+        drivers = [self.owner.driver(end) for end in ("a/host", "a/guest")]
+        swapping = [threading.Thread(target=swap, args=each) for each in enumerate(drivers)]
+        for thread in swapping:
+            thread.start()
+        time.sleep(seconds)
+        is_over.set()
+        for thread in swapping:
+            thread.join()
+        self.assertGreater(min(swaps), 500)
+        # Much memory in a row: the driver lets go of each by itself.
+        for driver in drivers:
+            for number in range(600):
+                last = memories[number % len(memories)]
+                driver.give(last)
+            driver.drop(0x1234)
+            self.assertIs(driver, self.owner.driver(driver.end))
+        return last
+
     def test_memory_goes_and_comes_at_a_high_rate_while_both_ends_poll(self):
         receiver, sender = self.ends()
         open_before = self.descriptors(receiver)
         memories = [self.a, Port("a"), Port("a")]
-        swaps, is_over = [0, 0], threading.Event()
-
-        def storm(number, driver):
-            """Takes back and gives as fast as it goes, each end by itself."""
-            driver.drop(self.a.handle)
-            while not is_over.is_set():
-                port = memories[swaps[number] % 3]
-                driver.give(port)
-                driver.drop(port.handle)
-                swaps[number] += 1
-        storms = [threading.Thread(target=storm, args=(number, self.owner.driver(end)))
-                  for number, end in enumerate(("a/host", "a/guest"))]
-        for thread in storms:
-            thread.start()
-        time.sleep(5)
-        is_over.set()
-        for thread in storms:
-            thread.join()
-        self.assertGreater(min(swaps), 500)
-        # Much memory in a row, without a word from the other side.
-        for end in ("a/host", "a/guest"):
-            driver = self.owner.driver(end)
-            for number in range(600):
-                driver.give(memories[number % 3])
-            last = memories[599 % 3]
-            driver.lets_go(memories[598 % 3].handle)
-            driver.drop(0x1234)
-            self.assertEqual(driver.peer, self.owner.driver(end).peer)
+        last = self.storm(memories, 5)
         self.flows(last, 0, TAKEN, 10_000)
         self.assertEqual(self.descriptors(receiver), open_before)
         memories.remove(last)
         self.assert_all_came(receiver, sender, memories + [last])
+
+    def test_memory_of_a_switch_goes_and_comes_at_a_high_rate(self):
+        switch = self.switch()
+        receiver = self.program("b/guest", "rxonly")
+        until("the receiver is there", lambda: self.b.word(1, STATE) == 1)
+        sender = self.program("a/guest", "txonly")
+        self.flows(self.b, 1, TAKEN, 10_000)
+        memories = [self.a, Port("a"), Port("a")]
+        last = self.storm(memories, 3)
+        self.flows(self.b, 1, TAKEN, 10_000)
+        sender.stop()
+        until("the switch has taken all", lambda: last.word(0, TAKEN) == last.word(1, SENT))
+        taken = sum(port.word(0, TAKEN) for port in memories)
+        until("the switch says so", lambda: switch.counts(1)["taken"] == taken, 10)
+        self.assertTrue(switch.is_alive())
+        receiver.stop()
