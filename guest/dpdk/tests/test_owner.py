@@ -22,7 +22,7 @@ def word(kind=WELCOME, magic=WORD_MAGIC, **more):
 class Liars(Case):
     def refused(self, arguments, said):
         program = self.program_with(arguments)
-        program.until_it_says(said)
+        program.until_it_says(said, seconds=10)
         # Not even one that waits for its memory.
         program.until_it_says("No probed ethernet devices")
         program.stop()

@@ -101,7 +101,7 @@ class Ports(Case):
             ("path=/dev/zero", "a ring has a power of two"),
             ("path=/etc/passwd,ring=4096,theirs=8192", "not sealed against shrinking"),
             ("", "give either"),
-            ("ring=many", "is no number of bytes"),
+            ("ring=many", "ring=many is no number"),
         ]:
             with self.assertRaises(AssertionError, msg=arguments):
                 switch.add("bad", 9, arguments or "mine=0")
