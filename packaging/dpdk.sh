@@ -42,11 +42,13 @@ fetch_headers() {
 [ -d "$headers" ] || fetch_headers
 
 to=$out/librte_net_vfun.so
-# Functions for drivers are exported by DPDK for those who say so.
+# Functions for drivers, and for interrupts, are exported by DPDK for those who say so.
 # shellcheck disable=SC2046  # a list of words is meant
-gcc -O3 -march=nehalem -fPIC -shared -Wall -Wextra -Werror -DALLOW_INTERNAL_API -include rte_config.h \
+gcc -O3 -march=nehalem -fPIC -shared -Wall -Wextra -Werror -DALLOW_INTERNAL_API \
+    -DALLOW_EXPERIMENTAL_API -include rte_config.h \
     $(pkg-config --cflags-only-I libdpdk) -isystem "$headers" -Iprotocol/packet/include -Iguest/dpdk \
-    -o "$to.new" guest/dpdk/rte_eth_vfun.c guest/dpdk/vfun_port.c \
+    -o "$to.new" guest/dpdk/rte_eth_vfun.c guest/dpdk/vfun_burst.c guest/dpdk/vfun_memory.c \
+    guest/dpdk/vfun_talk.c guest/dpdk/vfun_link.c guest/dpdk/vfun_port.c \
     -lrte_ethdev -lrte_eal -lrte_mbuf -lrte_mempool -lrte_kvargs -lrte_bus_vdev
 mv "$to.new" "$to"
 echo "$to"

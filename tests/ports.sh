@@ -8,7 +8,7 @@
 #   tests/ports.sh figures   a guest's port beside QEMU's virtio-net card
 #   tests/ports.sh rates     `vfun bench ports` with this driver: packets a second, beside DPDK's own
 #                            drivers; options of that may follow, such as --rounds 2
-#   tests/ports.sh NAME      one test of guest/dpdk/tests/test_ports.py, as Ports.test_...
+#   tests/ports.sh NAME      some tests of guest/dpdk/tests/test_*.py, as Memory or Ports.test_...
 set -eu
 cd "$(dirname "$0")/.."
 if [ "${1-}" = rates ]; then
@@ -41,4 +41,4 @@ if [ $# -eq 0 ]; then
         -Iprotocol/packet/include -o target/dpdk/hostile guest/dpdk/tests/hostile.c
     target/dpdk/hostile 20000000
 fi
-exec python3 guest/dpdk/tests/test_ports.py "$@"
+exec python3 guest/dpdk/tests/all.py "$@"

@@ -5,227 +5,95 @@
  * packets in shared memory (rules R-PKT of docs/protocol.md). Each frame is copied
  * once; no memory of the port ever gets into an mbuf.
  *
- * Ours are the two functions of the data path and what a switch asks of a driver;
- * vfun_port.c gets the memory, vfun_packet.h knows the rings.
+ * Here is what an application asks of a driver. vfun_burst.c is the data path,
+ * vfun_memory.c takes memory and gives it back, vfun_talk.c hears from the host when,
+ * vfun_link.c and vfun_port.c check what comes from there, vfun_packet.h knows the rings.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <bus_vdev_driver.h>
-#include <ethdev_driver.h>
 #include <ethdev_vdev.h>
-#include <rte_ether.h>
 #include <rte_kvargs.h>
-#include <rte_mbuf.h>
-#include <rte_memcpy.h>
 #include <rte_version.h>
 
-#include "vfun_packet.h"
-#include "vfun_port.h"
+#include "vfun_eth.h"
 
 RTE_LOG_REGISTER_DEFAULT(vfun_log, NOTICE);
-#define LOG(level, ...) rte_log(RTE_LOG_##level, vfun_log, "net_vfun: " __VA_ARGS__)
-
-/* Bytes around an MTU: an Ethernet header and two VLAN tags; no checksum is carried. */
-#define OVERHEAD (RTE_ETHER_HDR_LEN + 2 * RTE_VLAN_HLEN)
-/* Mbufs kept ready for what comes: those of a usual burst. */
-#define SPARE 32
-
-/* What the receiving thread writes. */
-struct vfun_rx_queue {
-	struct vfun_packet_rx rx;
-	struct rte_mempool *pool;
-	struct rte_mbuf *spare[SPARE];
-	unsigned int spares;
-	uint32_t longest;               /* bytes of the longest frame that is taken */
-	uint16_t port_id;
-	int is_down;                    /* by set_link_down; the control thread writes it */
-	uint64_t no_mbuf;
-} __rte_cache_aligned;
-
-/* What the sending thread writes. */
-struct vfun_tx_queue {
-	struct vfun_packet_tx tx;
-	int is_down;
-} __rte_cache_aligned;
-
-struct vfun_eth {
-	struct vfun_rx_queue rxq;
-	struct vfun_tx_queue txq;
-	struct vfun_port port;
-	struct rte_ether_addr mac;
-	struct rte_eth_stats base;      /* what the counts were at the last reset of them */
-	int is_down;                    /* by set_link_down */
-};
-
-static uint64_t *my_word(struct vfun_eth *v, unsigned int word)
-{
-	return (uint64_t *)v->port.mine + word;
-}
-
-static const uint64_t *their_word(struct vfun_eth *v, unsigned int word)
-{
-	return (const uint64_t *)v->port.theirs + word;
-}
-
-/* ---- packets -------------------------------------------------------- */
-
-static uint16_t vfun_rx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count)
-{
-	struct vfun_rx_queue *q = queue;
-	uint16_t done = 0, looks;
-
-	if (__atomic_load_n(&q->is_down, __ATOMIC_RELAXED))
-		return 0;
-	/* Looks are bounded, and not what comes of them: a peer may send nonsense without end. */
-	for (looks = 0; looks < count && vfun_packet_is_there(&q->rx); looks++) {
-		const void *from;
-		struct rte_mbuf *m;
-		uint32_t bytes;
-
-		/* First the place: without one the frame stays where it is. */
-		if (!q->spares) {
-			if (rte_pktmbuf_alloc_bulk(q->pool, q->spare, SPARE)) {
-				q->no_mbuf++;
-				break;
-			}
-			q->spares = SPARE;
-		}
-		from = vfun_packet_next(&q->rx, &bytes);
-		if (!from)
-			break;
-		m = q->spare[q->spares - 1];
-		if (bytes < RTE_ETHER_HDR_LEN || bytes > q->longest || bytes > rte_pktmbuf_tailroom(m)) {
-			vfun_packet_refuse(&q->rx, bytes);
-			continue;
-		}
-		rte_memcpy(rte_pktmbuf_mtod(m, void *), from, bytes);
-		m->data_len = (uint16_t)bytes;
-		m->pkt_len = bytes;
-		m->port = q->port_id;
-		bufs[done++] = m;
-		q->spares--;
-	}
-	if (q->rx.tail != q->rx.told)
-		vfun_packet_take(&q->rx);
-	return done;
-}
-
-static void copy_out(unsigned char *to, const struct rte_mbuf *m)
-{
-	for (; m; m = m->next) {
-		rte_memcpy(to, rte_pktmbuf_mtod(m, const void *), m->data_len);
-		to += m->data_len;
-	}
-}
-
-static uint16_t vfun_tx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count)
-{
-	struct vfun_tx_queue *q = queue;
-	uint64_t too_long = q->tx.too_long;
-	uint16_t done = 0;
-
-	if (__atomic_load_n(&q->is_down, __ATOMIC_RELAXED))
-		return 0;
-	for (; done < count; done++) {
-		unsigned char *to = vfun_packet_put(&q->tx, bufs[done]->pkt_len);
-
-		if (to)
-			copy_out(to, bufs[done]);
-		else if (q->tx.too_long != too_long)
-			too_long = q->tx.too_long;      /* it would never fit: dropped, counted */
-		else
-			break;                          /* no room: the caller's to drop */
-	}
-	rte_pktmbuf_free_bulk(bufs, done);
-	if (count)
-		vfun_packet_publish(&q->tx);
-	return done;
-}
 
 /* ---- state ---------------------------------------------------------- */
 
 static int vfun_link_update(struct rte_eth_dev *dev, int wait __rte_unused)
 {
-	struct vfun_eth *v = dev->data->dev_private;
-	uint64_t frame = VFUN_PACKET_LOAD(their_word(v, VFUN_PACKET_FRAME));
-	uint32_t longest = vfun_packet_longest(v->port.ring);
-	struct rte_eth_link link = {
-		.link_speed = RTE_ETH_SPEED_NUM_100G,
-		.link_duplex = RTE_ETH_LINK_FULL_DUPLEX,
-		.link_autoneg = RTE_ETH_LINK_FIXED,
-	};
-
-	/* What the peer does not take is not sent to it. */
-	v->txq.tx.longest = frame && frame < longest ? (uint32_t)frame : longest;
-	link.link_status = dev->data->dev_started && !v->is_down &&
-		VFUN_PACKET_LOAD_ACQUIRE(their_word(v, VFUN_PACKET_STATE)) == VFUN_PACKET_UP;
-	return rte_eth_linkstatus_set(dev, &link);
-}
-
-static void say(struct vfun_eth *v, int is_up)
-{
-	VFUN_PACKET_STORE(my_word(v, VFUN_PACKET_FRAME), (uint64_t)v->rxq.longest);
-	VFUN_PACKET_STORE_RELEASE(my_word(v, VFUN_PACKET_STATE),
-				  (uint64_t)(is_up ? VFUN_PACKET_UP : VFUN_PACKET_DOWN));
+	return vfun_eth_look(dev->data->dev_private);
 }
 
 /* A peer that does not care for the state of the link gets nothing through either. */
-static void set_down(struct vfun_eth *v, int is_down)
+static int set_down(struct vfun_eth *v, int is_down)
 {
+	void (*gate)(struct vfun_gate *g, uint32_t why) = is_down ? vfun_gate_shut : vfun_gate_open;
+
+	pthread_mutex_lock(&v->lock);
 	v->is_down = is_down;
-	__atomic_store_n(&v->rxq.is_down, is_down, __ATOMIC_RELAXED);
-	__atomic_store_n(&v->txq.is_down, is_down, __ATOMIC_RELAXED);
+	gate(&v->rxq.gate, VFUN_SHUT_DOWN);
+	gate(&v->txq.gate, VFUN_SHUT_DOWN);
+	vfun_eth_say(v);
+	pthread_mutex_unlock(&v->lock);
+	vfun_eth_look(v);
+	return 0;
 }
 
 static int vfun_set_link_up(struct rte_eth_dev *dev)
 {
-	struct vfun_eth *v = dev->data->dev_private;
-
-	set_down(v, 0);
-	say(v, dev->data->dev_started);
-	return 0;
+	return set_down(dev->data->dev_private, 0);
 }
 
 static int vfun_set_link_down(struct rte_eth_dev *dev)
 {
-	struct vfun_eth *v = dev->data->dev_private;
-
-	set_down(v, 1);
-	say(v, 0);
-	return 0;
+	return set_down(dev->data->dev_private, 1);
 }
 
 static int vfun_mtu_set(struct rte_eth_dev *dev, uint16_t mtu)
 {
 	struct vfun_eth *v = dev->data->dev_private;
+	int ret = -EINVAL;
 
-	if ((uint32_t)mtu + OVERHEAD > vfun_packet_longest(v->port.ring))
-		return -EINVAL;
-	v->rxq.longest = mtu + OVERHEAD;
-	say(v, dev->data->dev_started && !v->is_down);
-	return 0;
+	pthread_mutex_lock(&v->lock);
+	if ((uint32_t)mtu + VFUN_OVERHEAD <= vfun_eth_longest(v)) {
+		v->rxq.longest = mtu + VFUN_OVERHEAD;
+		vfun_eth_say(v);
+		ret = 0;
+	}
+	pthread_mutex_unlock(&v->lock);
+	return ret;
+}
+
+static void set_started(struct rte_eth_dev *dev, int is_started)
+{
+	struct vfun_eth *v = dev->data->dev_private;
+	uint8_t state = is_started ? RTE_ETH_QUEUE_STATE_STARTED : RTE_ETH_QUEUE_STATE_STOPPED;
+
+	dev->data->rx_queue_state[0] = state;
+	dev->data->tx_queue_state[0] = state;
+	pthread_mutex_lock(&v->lock);
+	v->is_started = is_started;
+	vfun_eth_say(v);
+	pthread_mutex_unlock(&v->lock);
+	vfun_eth_look(v);
 }
 
 static int vfun_start(struct rte_eth_dev *dev)
 {
-	struct vfun_eth *v = dev->data->dev_private;
-
-	dev->data->rx_queue_state[0] = RTE_ETH_QUEUE_STATE_STARTED;
-	dev->data->tx_queue_state[0] = RTE_ETH_QUEUE_STATE_STARTED;
-	say(v, !v->is_down);
+	set_started(dev, 1);
 	return 0;
 }
 
 static int vfun_stop(struct rte_eth_dev *dev)
 {
-	struct vfun_eth *v = dev->data->dev_private;
-
-	say(v, 0);
-	dev->data->rx_queue_state[0] = RTE_ETH_QUEUE_STATE_STOPPED;
-	dev->data->tx_queue_state[0] = RTE_ETH_QUEUE_STATE_STOPPED;
+	set_started(dev, 0);
 	return 0;
 }
 
@@ -237,12 +105,15 @@ static int vfun_configure(struct rte_eth_dev *dev __rte_unused)
 static int vfun_infos(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 {
 	struct vfun_eth *v = dev->data->dev_private;
-	uint32_t longest = vfun_packet_longest(v->port.ring);
+	uint32_t longest;
 
+	pthread_mutex_lock(&v->lock);
+	longest = vfun_eth_longest(v);
+	pthread_mutex_unlock(&v->lock);
 	info->if_index = 0;
 	info->max_mac_addrs = 1;
 	info->max_rx_pktlen = longest;
-	info->max_mtu = (uint16_t)RTE_MIN(longest - OVERHEAD, UINT16_MAX);
+	info->max_mtu = (uint16_t)RTE_MIN(longest - VFUN_OVERHEAD, UINT16_MAX);
 	info->min_mtu = RTE_ETHER_MIN_MTU;
 	/* One ring each way. More of them would need an order between them. */
 	info->max_rx_queues = 1;
@@ -262,7 +133,9 @@ static int vfun_rx_setup(struct rte_eth_dev *dev, uint16_t queue, uint16_t depth
 	v->rxq.spares = 0;
 	v->rxq.pool = pool;
 	v->rxq.port_id = dev->data->port_id;
-	v->rxq.longest = dev->data->mtu + OVERHEAD;
+	pthread_mutex_lock(&v->lock);
+	v->rxq.longest = dev->data->mtu + VFUN_OVERHEAD;
+	pthread_mutex_unlock(&v->lock);
 	dev->data->rx_queues[queue] = &v->rxq;
 	return 0;
 }
@@ -299,32 +172,22 @@ static int vfun_mac_set(struct rte_eth_dev *dev __rte_unused,
 
 /* ---- counts --------------------------------------------------------- */
 
-/* Since the port was made: they stand in its memory, and outlive this process. */
-static void counts(struct vfun_eth *v, struct rte_eth_stats *s)
-{
-	s->ipackets = v->rxq.rx.taken;
-	s->ibytes = v->rxq.rx.taken_bytes;
-	s->ierrors = v->rxq.rx.bad + v->rxq.rx.refused;
-	s->rx_nombuf = v->rxq.no_mbuf;
-	s->opackets = v->txq.tx.sent;
-	s->obytes = v->txq.tx.sent_bytes;
-	s->oerrors = v->txq.tx.too_long;
-}
-
 static int vfun_stats(struct rte_eth_dev *dev, struct rte_eth_stats *stats)
 {
 	struct vfun_eth *v = dev->data->dev_private;
-	const struct rte_eth_stats *b = &v->base;
-	struct rte_eth_stats now;
+	struct vfun_counts all;
+	unsigned int i;
 
-	counts(v, &now);
-	stats->ipackets = now.ipackets - b->ipackets;
-	stats->ibytes = now.ibytes - b->ibytes;
-	stats->ierrors = now.ierrors - b->ierrors;
-	stats->rx_nombuf = now.rx_nombuf - b->rx_nombuf;
-	stats->opackets = now.opackets - b->opackets;
-	stats->obytes = now.obytes - b->obytes;
-	stats->oerrors = now.oerrors - b->oerrors;
+	vfun_eth_count(v, &all);
+	for (i = 0; i < VFUN_COUNTS; i++)
+		all.n[i] -= v->base.n[i];
+	stats->ipackets = all.n[VFUN_IPACKETS];
+	stats->ibytes = all.n[VFUN_IBYTES];
+	stats->ierrors = all.n[VFUN_IERRORS];
+	stats->rx_nombuf = all.n[VFUN_NO_MBUF];
+	stats->opackets = all.n[VFUN_OPACKETS];
+	stats->obytes = all.n[VFUN_OBYTES];
+	stats->oerrors = all.n[VFUN_OERRORS];
 	return 0;
 }
 
@@ -332,7 +195,7 @@ static int vfun_stats_reset(struct rte_eth_dev *dev)
 {
 	struct vfun_eth *v = dev->data->dev_private;
 
-	counts(v, &v->base);
+	vfun_eth_count(v, &v->base);
 	return 0;
 }
 
@@ -344,9 +207,9 @@ static int vfun_close(struct rte_eth_dev *dev)
 
 	if (rte_eal_process_type() != RTE_PROC_PRIMARY)
 		return 0;
-	say(v, 0);
+	vfun_talk_end(v);
 	vfun_rx_release(dev, 0);
-	vfun_port_close(&v->port);
+	pthread_mutex_destroy(&v->lock);
 	/* It lies in our private part, which ethdev frees. */
 	dev->data->mac_addrs = NULL;
 	return 0;
@@ -374,7 +237,9 @@ static const struct eth_dev_ops vfun_ops = {
 	.stats_reset = vfun_stats_reset,
 };
 
-static const char *const vfun_args[] = { "socket", "port", "path", "mine", "theirs", "ring", NULL };
+static const char *const vfun_args[] = {
+	"socket", "port", "owner", "path", "mine", "theirs", "ring", NULL
+};
 
 static int take_text(const char *key __rte_unused, const char *value, void *to)
 {
@@ -393,7 +258,7 @@ static int take_number(const char *key, const char *value, void *to)
 	*(uint64_t *)to = value && *value != '-' ? strtoull(value, &end, 0) : 0;
 	if (end && end != value && !*end && !errno)
 		return 0;
-	LOG(ERR, "%s=%s is no number of bytes; write it as 4096 or 0x1000\n", key, value ? value : "");
+	VFUN_LOG(ERR, "%s=%s is no number; write it as 4096 or 0x1000\n", key, value ? value : "");
 	return -EINVAL;
 }
 
@@ -410,75 +275,100 @@ static int place_of(const char *args, struct vfun_port_place *p)
 	int bad;
 
 	if (!kv) {
-		LOG(ERR, "\"%s\" is not understood; known are socket, port, path, mine, theirs, ring\n",
+		VFUN_LOG(ERR, "\"%s\" is not understood; known are socket, port, owner, path, mine, theirs, ring\n",
 		    args);
 		return -EINVAL;
 	}
 	bad = rte_kvargs_process(kv, "socket", take_text, &p->socket) ||
 	      rte_kvargs_process(kv, "port", take_text, &p->port) ||
+	      rte_kvargs_process(kv, "owner", take_number, &p->owner) ||
 	      rte_kvargs_process(kv, "path", take_text, &p->path) ||
 	      rte_kvargs_process(kv, "mine", take_number, &p->mine) ||
 	      rte_kvargs_process(kv, "theirs", take_number, &p->theirs) ||
 	      rte_kvargs_process(kv, "ring", take_number, &p->ring);
 	rte_kvargs_free(kv);
+	if (!bad && (!p->socket == !p->path || !p->socket != !p->port)) {
+		VFUN_LOG(ERR, "give either socket= and port=, or path=, mine=, theirs= and ring=\n");
+		return -EINVAL;
+	}
 	return bad ? -EINVAL : 0;
 }
 
-/* The port is there: its ends begin where the last ones stopped. */
-static void begin(struct rte_eth_dev *dev, const struct vfun_port *port)
+static void set_up(struct rte_eth_dev *dev)
 {
 	struct vfun_eth *v = dev->data->dev_private;
 
-	v->port = *port;
-	vfun_packet_rx_init(&v->rxq.rx, port->mine, port->theirs, port->ring);
-	vfun_packet_tx_init(&v->txq.tx, port->mine, port->theirs, port->ring);
+	v->dev = dev;
+	v->talk.fd = -1;
+	v->txq.bell = -1;
+	v->rxq.gate.shut = v->txq.gate.shut = VFUN_SHUT_EMPTY;
+	pthread_mutex_init(&v->lock, NULL);
 	rte_eth_random_addr(v->mac.addr_bytes);
 	dev->data->mac_addrs = &v->mac;
 	dev->data->promiscuous = 1;
-	dev->data->dev_flags |= RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS;
+	dev->data->dev_flags |= RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS | RTE_ETH_DEV_INTR_LSC;
 	dev->dev_ops = &vfun_ops;
 	dev->rx_pkt_burst = vfun_rx_burst;
 	dev->tx_pkt_burst = vfun_tx_burst;
 }
 
-static int vfun_probe(struct rte_vdev_device *vdev)
+/* Gets the memory, or who will give it. */
+static int begin(struct vfun_eth *v, struct vfun_port_place *place, struct vfun_error *e)
+{
+	struct vfun_port port;
+
+	if (place->socket)
+		return vfun_talk_begin(v, place, e);
+	if (vfun_port_open(&port, place, e))
+		return -1;
+	vfun_eth_attach(v, &port, -1);
+	return 0;
+}
+
+static int make(struct rte_vdev_device *vdev, struct vfun_port_place *place)
 {
 	const char *name = rte_vdev_device_name(vdev);
-	struct vfun_port_place place = { .mine = 0 };
-	struct rte_eth_dev *dev;
-	struct vfun_port port;
+	struct rte_eth_dev *dev = rte_eth_vdev_allocate(vdev, sizeof(struct vfun_eth));
+	struct vfun_error e;
+
+	if (!dev) {
+		VFUN_LOG(ERR, "%s: DPDK has no room for one more port\n", name);
+		return -ENOMEM;
+	}
+	set_up(dev);
+	if (begin(dev->data->dev_private, place, &e) || vfun_talk_run(dev->data->dev_private, &e)) {
+		VFUN_LOG(ERR, "%s: %s\n", name, e.text);
+		vfun_close(dev);
+		rte_eth_dev_release_port(dev);
+		return -ENODEV;
+	}
+	rte_eth_dev_probing_finish(dev);
+	return 0;
+}
+
+static int vfun_probe(struct rte_vdev_device *vdev)
+{
+	struct vfun_port_place place = { .owner = geteuid() };
+	const char *name = rte_vdev_device_name(vdev);
 	unsigned int year, month;
-	char error[256];
 	int ret;
 
 	/* What a driver is given by DPDK changes with each yearly release. */
 	if (sscanf(rte_version(), "%*s %u.%u", &year, &month) != 2 ||
 	    year != RTE_VER_YEAR || month != RTE_VER_MONTH) {
-		LOG(ERR, "%s: built for DPDK %d.%02d and loaded by %s: install the one for that release\n",
-		    name, RTE_VER_YEAR, RTE_VER_MONTH, rte_version());
+		VFUN_LOG(ERR, "%s: built for DPDK %d.%02d and loaded by %s: install the one for that release\n",
+			 name, RTE_VER_YEAR, RTE_VER_MONTH, rte_version());
 		return -ENOTSUP;
 	}
 	if (rte_eal_process_type() != RTE_PROC_PRIMARY) {
-		LOG(ERR, "%s: only a primary process of DPDK can have a port\n", name);
+		VFUN_LOG(ERR, "%s: only a primary process of DPDK can have a port\n", name);
 		return -ENOTSUP;
 	}
 	ret = place_of(rte_vdev_device_args(vdev), &place);
-	if (!ret && vfun_port_open(&port, &place, error, sizeof(error))) {
-		LOG(ERR, "%s: %s\n", name, error);
-		ret = -ENODEV;
-	}
+	if (!ret)
+		ret = make(vdev, &place);
 	place_free(&place);
-	if (ret)
-		return ret;
-	dev = rte_eth_vdev_allocate(vdev, sizeof(struct vfun_eth));
-	if (!dev) {
-		LOG(ERR, "%s: DPDK has no room for one more port\n", name);
-		vfun_port_close(&port);
-		return -ENOMEM;
-	}
-	begin(dev, &port);
-	rte_eth_dev_probing_finish(dev);
-	return 0;
+	return ret;
 }
 
 static int vfun_remove(struct rte_vdev_device *vdev)
@@ -498,5 +388,5 @@ static struct rte_vdev_driver vfun_driver = {
 
 RTE_PMD_REGISTER_VDEV(net_vfun, vfun_driver);
 RTE_PMD_REGISTER_PARAM_STRING(net_vfun,
-			      "socket=<path> port=<name> | "
+			      "socket=<path> port=<name> owner=<uid> | "
 			      "path=<file> mine=<byte> theirs=<byte> ring=<bytes>");

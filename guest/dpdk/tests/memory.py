@@ -1,36 +1,47 @@
 """The memory of ports and who hands it out, as a manager does: for tests of the driver."""
 
 import fcntl
+import itertools
 import mmap
 import os
 import socket
 import struct
 import threading
+import time
 
 PAGE = 4096
 RING = 2 << 20
 SIDE = PAGE + RING
 F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
-ASK = struct.Struct("<Q64s")
-ANSWER = struct.Struct("<QIIQQQ192s")
-ASK_MAGIC = int.from_bytes(b"PORTASK1", "little")
-ANSWER_MAGIC = int.from_bytes(b"PORTANS1", "little")
+# What is said over the socket (guest/dpdk/vfun_link.h).
+ASK = struct.Struct("<QIIQ64s")
+WORD = struct.Struct("<QIIQQQQ192s")
+ASK_MAGIC = int.from_bytes(b"PORTASK2", "little")
+WORD_MAGIC = int.from_bytes(b"PORTWRD2", "little")
+ASKS, LETS_GO = 1, 2
+WELCOME, REFUSED_WORD, MEMORY, DROP = 1, 2, 3, 4
 # Words of a header page (docs/protocol.md, section 16).
 HEAD, SENT, SENT_BYTES, FULL, LONG = 0, 1, 2, 3, 4
 TAIL, TAKEN, TAKEN_BYTES, REFUSED, BAD = 8, 9, 10, 11, 12
-STATE, FRAME = 16, 17
+STATE, FRAME, WAKE = 16, 17, 24
 
 
 class Port:
     """Two sides: the host's at 0, the guest's behind it."""
 
+    handles = itertools.count(0x7000_0000_0001)
+
     def __init__(self, name, sealed=True):
-        self.name = name
+        self.name, self.handle = name, next(self.handles)
         self.fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.fd, 2 * SIDE)
         if sealed:
             fcntl.fcntl(self.fd, F_ADD_SEALS, F_SEAL_SHRINK)
         self.memory = mmap.mmap(self.fd, 2 * SIDE)
+
+    def __del__(self):
+        if hasattr(self, "fd"):
+            os.close(self.fd)
 
     def word(self, of_guest, index):
         return struct.unpack_from("<Q", self.memory, SIDE * of_guest + 8 * index)[0]
@@ -44,25 +55,157 @@ class Port:
         return {name: self.word(of_guest, index) for name, index in names.items()}
 
 
-class Owner:
-    """Hands out ports by name; `NAME/guest` and `NAME/host` are its two ends."""
+class Driver:
+    """A driver that asked for one end of a port: `NAME/host` or `NAME/guest`."""
 
-    def __init__(self, path, ports):
-        self.path, self.ports, self.held = path, {p.name: p for p in ports}, []
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    def __init__(self, peer):
+        self.peer, self.end, self.handle = peer, None, None
+        self.gone, self.over, self.news = [], False, threading.Condition()
+
+    def say(self, kind, code=0, handle=0, mine=0, theirs=0, ring=0, sentence=b"", fds=()):
+        message = WORD.pack(WORD_MAGIC, kind, code, handle, mine, theirs, ring, sentence)
+        self.send(message, fds)
+
+    def send(self, message, fds=()):
+        socket.send_fds(self.peer, [message], list(fds))
+
+    def welcome(self):
+        self.say(WELCOME, ring=RING)
+
+    def give(self, port, bell=None):
+        mine = SIDE if self.end.endswith("/guest") else 0
+        self.say(MEMORY, handle=port.handle, mine=mine, theirs=SIDE - mine, ring=RING,
+                 fds=[port.fd] if bell is None else [port.fd, bell])
+
+    def drop(self, handle):
+        """Waits until the driver has let go."""
+        with self.news:
+            before = self.gone.count(handle)
+        self.say(DROP, handle=handle)
+        self.lets_go(handle, before + 1)
+
+    def lets_go(self, handle, times=1):
+        with self.news:
+            if not self.news.wait_for(lambda: self.gone.count(handle) >= times or self.over, 20):
+                raise AssertionError(f"{self.end}: handle {handle:#x} was not let go of")
+            if self.gone.count(handle) < times:
+                raise AssertionError(f"{self.end}: the driver hung up")
+
+    def is_over(self):
+        """Waits until the driver has hung up."""
+        with self.news:
+            if not self.news.wait_for(lambda: self.over, 20):
+                raise AssertionError(f"{self.end}: the driver did not hang up")
+
+    def hang_up(self):
+        self.peer.shutdown(socket.SHUT_RDWR)
+
+    def hear(self):
+        """What it says: its first word, or None; after that it only lets go."""
+        message = self.peer.recv(256)
+        if len(message) != ASK.size:
+            return None
+        magic, kind, zero, handle, name = ASK.unpack(message)
+        if magic != ASK_MAGIC or zero or kind != (ASKS if self.end is None else LETS_GO):
+            raise AssertionError(f"a driver says {message!r}")
+        return handle, name.rstrip(b"\0").decode(errors="replace")
+
+
+class Owner:
+    """Hands out ports by name, and takes them back.
+
+    `ports` are those whose memory is given out as soon as a driver asks. `greet` may do
+    something else with a driver that has asked.
+    """
+
+    def __init__(self, path, ports, greet=None):
+        self.path, self.ports, self.drivers = path, {p.name: p for p in ports}, []
+        self.greet, self.news, self.asked = greet or self.serve, threading.Condition(), 0
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.bind(path)
         self.listener.listen()
-        threading.Thread(target=self.serve, daemon=True).start()
+        threading.Thread(target=self.accept, daemon=True).start()
 
-    def serve(self):
+    def accept(self):
         while True:
-            peer, _ = self.listener.accept()
-            magic, name = ASK.unpack(peer.recv(ASK.size, socket.MSG_WAITALL).ljust(ASK.size, b"\0"))
-            name, _, end = name.rstrip(b"\0").decode(errors="replace").partition("/")
-            self.held.append(peer)
-            if magic != ASK_MAGIC or name not in self.ports:
-                peer.sendall(ANSWER.pack(ANSWER_MAGIC, 1, 0, 0, 0, 0, b"there is no such port"))
-                continue
-            mine = SIDE if end == "guest" else 0
-            answer = ANSWER.pack(ANSWER_MAGIC, 0, 0, mine, SIDE - mine, RING, b"")
-            socket.send_fds(peer, [answer], [self.ports[name].fd])
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.talk, args=(Driver(peer),), daemon=True).start()
+
+    def talk(self, driver):
+        try:
+            said = driver.hear()
+            if said:
+                driver.handle, driver.end = said
+                self.greet(driver)
+                with self.news:
+                    self.drivers.append(driver)
+                    self.asked += 1
+                    self.news.notify_all()
+            while said := driver.hear():
+                with driver.news:
+                    driver.gone.append(said[0])
+                    driver.news.notify_all()
+        except OSError:
+            pass
+        with driver.news:
+            driver.over = True
+            driver.news.notify_all()
+        with self.news:
+            if driver in self.drivers:
+                self.drivers.remove(driver)
+        driver.peer.close()
+
+    def serve(self, driver):
+        name = driver.end.partition("/")[0]
+        if name not in self.ports:
+            driver.say(REFUSED_WORD, code=1, sentence=b"there is no such port")
+            return
+        driver.welcome()
+        if self.ports[name]:
+            driver.give(self.ports[name])
+
+    def driver(self, end, seconds=20):
+        """The newest driver of this end, as soon as there is one."""
+        deadline = time.monotonic() + seconds
+        with self.news:
+            while True:
+                for driver in reversed(self.drivers):
+                    if driver.end == end:
+                        return driver
+                if not self.news.wait(deadline - time.monotonic()):
+                    raise AssertionError(f"no driver asked for {end}")
+
+    def give(self, port):
+        """Memory in place of what there was, to both ends of the port if they are there."""
+        self.ports[port.name] = port
+        for driver in self.of(port.name):
+            driver.give(port)
+
+    def drop(self, port):
+        """Takes the memory back from both ends; they have let go when it returns."""
+        self.ports[port.name] = None
+        for driver in self.of(port.name):
+            driver.drop(port.handle)
+
+    def remove(self, name):
+        """As if the port were taken out of the manifest."""
+        del self.ports[name]
+        for driver in self.of(name):
+            driver.say(REFUSED_WORD, code=2, sentence=b"the port was removed")
+
+    def of(self, name):
+        with self.news:
+            return [d for d in self.drivers if d.end.partition("/")[0] == name]
+
+    def die(self):
+        """As if the process ended."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        os.unlink(self.path)
+        with self.news:
+            drivers = list(self.drivers)
+        for driver in drivers:
+            driver.hang_up()

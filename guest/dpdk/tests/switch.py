@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 
 POOL = ["--no-huge", "--no-pci", "--no-telemetry"]
@@ -104,20 +105,40 @@ class Testpmd:
                    *more]
         if "--interactive" not in more:
             command.append("--stats-period=1")
+        self.text = ""
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         stdin=subprocess.PIPE, text=True)
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        while some := os.read(self.process.stdout.fileno(), 65536):
+            self.text += some.decode(errors="replace")
 
     def say(self, command):
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
 
+    def until_it_says(self, what, times=1, seconds=30):
+        until(f"testpmd says {what!r} {times} times", lambda: self.text.count(what) >= times, seconds)
+
+    def links(self):
+        """How often it was told that the link changed."""
+        return self.text.count("link state change event")
+
+    def is_alive(self):
+        return self.process.poll() is None
+
     def stop(self):
         """Ends it as a user does; what it said."""
-        if self.process.poll() is None:
+        if self.is_alive():
             self.process.send_signal(signal.SIGINT)
         try:
-            text, _ = self.process.communicate(timeout=30)
+            self.process.wait(timeout=30)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            text, _ = self.process.communicate()
-        return text
+            self.process.wait()
+        self.reader.join()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        return self.text

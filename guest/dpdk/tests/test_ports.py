@@ -1,58 +1,20 @@
 """The DPDK driver of ports with stock testpmd and stock Open vSwitch.
 
-    tests/ports.sh [NAME]     (as root; builds the driver and fetches Open vSwitch)
+    tests/ports.sh [Ports.NAME]     (as root; builds the driver and fetches Open vSwitch)
 """
 
 import os
 import random
 import re
-import tempfile
 import time
 import unittest
 
+from case import DRIVER, Case
 from memory import FRAME, FULL, HEAD, RING, SENT, SIDE, STATE, TAIL, TAKEN, Owner, Port
-from switch import Switch, Testpmd, until
-
-DRIVER, PROGRAMS = os.environ["VFUN_DPDK_DRIVER"], os.environ["VFUN_OVS_DIR"]
+from switch import Testpmd, until
 
 
-class Ports(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="vfun-ports-")
-        self.addCleanup(self.folder.cleanup)
-        self.ports = [Port("a"), Port("b"), Port("open", sealed=False)]
-        self.a, self.b, _ = self.ports
-        self.socket = f"{self.folder.name}/ports.sock"
-        Owner(self.socket, self.ports)
-
-    def at(self, port):
-        return f"socket={self.socket},port={port}"
-
-    def program(self, port, mode, *more):
-        program = Testpmd(DRIVER, f"vfun-{os.path.basename(self.folder.name)}-{port.replace('/', '-')}",
-                          f"net_vfun0,{self.at(port)}", mode, more)
-        self.addCleanup(program.stop)
-        return program
-
-    def switch(self):
-        switch = Switch(PROGRAMS, self.folder.name, DRIVER)
-        self.addCleanup(switch.close)
-        switch.start()
-        switch.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail-mode=secure")
-        switch.add("pa", 1, self.at("a/host"))
-        switch.add("pb", 2, self.at("b/host"))
-        self.rules(switch)
-        return switch
-
-    def rules(self, switch):
-        switch.until_it_takes_rules()
-        switch.ofctl("add-flow", "br0", "in_port=1,actions=output:2")
-        switch.ofctl("add-flow", "br0", "in_port=2,actions=output:1")
-
-    def flows(self, port, side, word, frames):
-        before = port.word(side, word)
-        until(f"{frames} frames of {port.name}", lambda: port.word(side, word) - before > frames)
-
+class Ports(Case):
     def test_every_frame_of_testpmd_arrives(self):
         for bytes_ in (64, 1500):
             receiver = self.program("a/host", "rxonly")
@@ -131,13 +93,15 @@ class Ports(unittest.TestCase):
     def test_what_is_wrong_is_said_and_harms_nobody(self):
         switch = self.switch()
         for arguments, said in [
-            (self.at("open/host"), "not sealed against shrinking"),
             (self.at("nobody"), "there is no such port"),
-            ("socket=/nowhere,port=a", "cannot be reached"),
+            ("socket=/etc/passwd/sock,port=a", "cannot be reached"),
+            ("socket=/" + "a" * 120 + ",port=a", "longer than 107 bytes"),
+            (self.at("a" * 65), "at most 64 bytes"),
+            (self.at("a/host") + ",owner=root", "is no number"),
             ("path=/dev/zero", "a ring has a power of two"),
             ("path=/etc/passwd,ring=4096,theirs=8192", "not sealed against shrinking"),
             ("", "give either"),
-            ("ring=many", "is no number of bytes"),
+            ("ring=many", "ring=many is no number"),
         ]:
             with self.assertRaises(AssertionError, msg=arguments):
                 switch.add("bad", 9, arguments or "mine=0")

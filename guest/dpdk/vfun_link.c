@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Speaks with the owner of a socket about the memory of a port. It never waits. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "vfun_link.h"
+#include "vfun_packet.h"
+
+/* Room for descriptors: two are due at most. What has no room is closed by the kernel. */
+#define DESCRIPTORS 4
+
+_Static_assert(sizeof(struct vfun_port_ask) == 88, "as the host reads it");
+_Static_assert(sizeof(struct vfun_port_word) == 240, "as the host writes it");
+
+/* ---- to the host ---------------------------------------------------- */
+
+static int is_known(int fd, const struct vfun_port_place *place)
+{
+	socklen_t bytes = sizeof(struct ucred);
+	struct ucred owner;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &owner, &bytes) &&
+	       (owner.uid == 0 || owner.uid == geteuid() || owner.uid == place->owner);
+}
+
+/* What may be mended without a change of the arguments: the host may come yet. */
+static int is_absence(int error)
+{
+	return error == ENOENT || error == ECONNREFUSED || error == EAGAIN;
+}
+
+int vfun_link_connect(int *fd, const struct vfun_port_place *place, struct vfun_error *e)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int found = VFUN_LINK_WRONG;
+
+	if (strlen(place->socket) >= sizeof(at.sun_path)) {
+		vfun_wrong(e, "the socket's path is longer than %zu bytes", sizeof(at.sun_path) - 1);
+		return found;
+	}
+	strcpy(at.sun_path, place->socket);
+	*fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (*fd < 0) {
+		vfun_wrong(e, "no socket: %s", strerror(errno));
+		return found;
+	}
+	if (connect(*fd, (struct sockaddr *)&at, sizeof(at))) {
+		found = is_absence(errno) ? VFUN_LINK_ABSENT : VFUN_LINK_WRONG;
+		if (errno == EPROTOTYPE)
+			vfun_wrong(e, "%s is a socket of another kind: another program listens there, or VirtFun of another version", place->socket);
+		else
+			vfun_wrong(e, "%s cannot be reached: %s; check that the program that gives out ports runs, and that this user may connect", place->socket, strerror(errno));
+	} else if (!is_known(*fd, place)) {
+		vfun_wrong(e, "%s belongs neither to root nor to this user; if it is right so, give owner= with the number of its user", place->socket);
+	} else {
+		return VFUN_LINK_DONE;
+	}
+	close(*fd);
+	*fd = -1;
+	return found;
+}
+
+static int say(int fd, const struct vfun_port_ask *ask)
+{
+	ssize_t done = send(fd, ask, sizeof(*ask), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	return done == sizeof(*ask) ? 0 : -1;
+}
+
+int vfun_link_ask(int fd, const char *port, uint64_t handle)
+{
+	struct vfun_port_ask ask = { .magic = VFUN_PORT_ASK, .kind = VFUN_PORT_KIND_ASK,
+				     .handle = handle };
+
+	/* Without a zero at its end if it has all the bytes; its length was looked at. */
+	memcpy(ask.name, port, strnlen(port, sizeof(ask.name)));
+	return say(fd, &ask);
+}
+
+int vfun_link_let_go(int fd, uint64_t handle)
+{
+	struct vfun_port_ask ask = { .magic = VFUN_PORT_ASK, .kind = VFUN_PORT_KIND_LETGO,
+				     .handle = handle };
+
+	return say(fd, &ask);
+}
+
+/* ---- from the host -------------------------------------------------- */
+
+/* Takes all descriptors that came; how many. */
+static unsigned int descriptors(struct msghdr *msg, int fds[DESCRIPTORS])
+{
+	unsigned int count = 0, here;
+	struct cmsghdr *c;
+
+	for (c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		here = (unsigned int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(fds + count, CMSG_DATA(c), here * sizeof(int));
+		count += here;
+	}
+	return count;
+}
+
+static int is_right(const struct vfun_port_word *w, unsigned int count)
+{
+	switch (w->kind) {
+	case VFUN_PORT_WELCOME:
+		return count == 0 && vfun_packet_ring_ok(w->ring);
+	case VFUN_PORT_REFUSED:
+		return count == 0 && w->code != 0;
+	case VFUN_PORT_MEMORY:
+		return (count == 1 || count == 2) && w->handle != 0;
+	case VFUN_PORT_DROP:
+		return count == 0;
+	default:
+		return 0;
+	}
+}
+
+int vfun_link_hear(int fd, struct vfun_link_heard *heard, struct vfun_error *e)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
+	} control;
+	struct vfun_port_word *w = &heard->word;
+	struct iovec iov = { .iov_base = w, .iov_len = sizeof(*w) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
+			      .msg_control = &control, .msg_controllen = sizeof(control) };
+	ssize_t got = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	unsigned int count, i;
+	int fds[DESCRIPTORS];
+
+	heard->memory = heard->bell = -1;
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return VFUN_LINK_NOTHING;
+	if (got <= 0)
+		return VFUN_LINK_ABSENT;
+	count = descriptors(&msg, fds);
+	w->sentence[sizeof(w->sentence) - 1] = 0;
+	if (got == sizeof(*w) && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+	    w->magic == VFUN_PORT_WORD && is_right(w, count)) {
+		heard->memory = count > 0 ? fds[0] : -1;
+		heard->bell = count > 1 ? fds[1] : -1;
+		return VFUN_LINK_DONE;
+	}
+	for (i = 0; i < count; i++)
+		close(fds[i]);
+	vfun_wrong(e, "a message of %zd bytes with %u descriptors is not one of VirtFun's: another program listens there, or one of another version", got, count);
+	return VFUN_LINK_WRONG;
+}
+
+void vfun_link_close(struct vfun_link_heard *heard)
+{
+	if (heard->memory >= 0)
+		close(heard->memory);
+	if (heard->bell >= 0)
+		close(heard->bell);
+	heard->memory = heard->bell = -1;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* A device's memory comes and goes: its link and its counts with it. */
+#include <unistd.h>
+
+#include "vfun_eth.h"
+
+static uint64_t *my_word(struct vfun_eth *v, unsigned int word)
+{
+	return (uint64_t *)v->port.mine + word;
+}
+
+static const uint64_t *their_word(struct vfun_eth *v, unsigned int word)
+{
+	return (const uint64_t *)v->port.theirs + word;
+}
+
+/* ---- the link ------------------------------------------------------- */
+
+uint32_t vfun_eth_longest(const struct vfun_eth *v)
+{
+	return v->ring ? vfun_packet_longest(v->ring) : VFUN_PACKET_FRAME_MAX;
+}
+
+static int is_up(const struct vfun_eth *v)
+{
+	return v->port.mine && v->is_started && !v->is_down;
+}
+
+void vfun_eth_say(struct vfun_eth *v)
+{
+	if (!v->port.mine)
+		return;
+	VFUN_PACKET_STORE(my_word(v, VFUN_PACKET_FRAME), (uint64_t)v->rxq.longest);
+	VFUN_PACKET_STORE_RELEASE(my_word(v, VFUN_PACKET_STATE),
+				  (uint64_t)(is_up(v) ? VFUN_PACKET_UP : VFUN_PACKET_DOWN));
+	vfun_ring(v->txq.bell);
+}
+
+/* What the peer does not take is not sent to it. */
+static void bound_frames(struct vfun_eth *v)
+{
+	uint64_t frame = VFUN_PACKET_LOAD(their_word(v, VFUN_PACKET_FRAME));
+	uint32_t longest = vfun_packet_longest(v->port.ring);
+
+	__atomic_store_n(&v->txq.tx.longest, frame && frame < longest ? (uint32_t)frame : longest,
+			 __ATOMIC_RELAXED);
+}
+
+int vfun_eth_look(struct vfun_eth *v)
+{
+	struct rte_eth_link link = {
+		.link_speed = RTE_ETH_SPEED_NUM_100G,
+		.link_duplex = RTE_ETH_LINK_FULL_DUPLEX,
+		.link_autoneg = RTE_ETH_LINK_FIXED,
+	};
+	int ret;
+
+	pthread_mutex_lock(&v->lock);
+	if (v->port.mine)
+		bound_frames(v);
+	link.link_status = is_up(v) &&
+		VFUN_PACKET_LOAD_ACQUIRE(their_word(v, VFUN_PACKET_STATE)) == VFUN_PACKET_UP;
+	ret = rte_eth_linkstatus_set(v->dev, &link);
+	pthread_mutex_unlock(&v->lock);
+	return ret;
+}
+
+/* ---- counts --------------------------------------------------------- */
+
+/* As they stand in the memory that is there, or was there last. */
+static void now(const struct vfun_eth *v, struct vfun_counts *c)
+{
+	c->n[VFUN_IPACKETS] = v->rxq.rx.taken;
+	c->n[VFUN_IBYTES] = v->rxq.rx.taken_bytes;
+	c->n[VFUN_IERRORS] = v->rxq.rx.bad + v->rxq.rx.refused;
+	c->n[VFUN_NO_MBUF] = v->rxq.no_mbuf;
+	c->n[VFUN_OPACKETS] = v->txq.tx.sent;
+	c->n[VFUN_OBYTES] = v->txq.tx.sent_bytes;
+	c->n[VFUN_OERRORS] = v->txq.tx.too_long;
+}
+
+/* With the lock. */
+static void count(const struct vfun_eth *v, struct vfun_counts *all)
+{
+	unsigned int i;
+
+	now(v, all);
+	for (i = 0; i < VFUN_COUNTS; i++)
+		all->n[i] += v->past.n[i] - v->begun.n[i];
+}
+
+void vfun_eth_count(struct vfun_eth *v, struct vfun_counts *all)
+{
+	pthread_mutex_lock(&v->lock);
+	count(v, all);
+	pthread_mutex_unlock(&v->lock);
+}
+
+/* ---- memory --------------------------------------------------------- */
+
+void vfun_eth_attach(struct vfun_eth *v, const struct vfun_port *port, int bell)
+{
+	pthread_mutex_lock(&v->lock);
+	/* Both gates are shut as long as there is no memory. */
+	v->port = *port;
+	v->ring = port->ring;
+	v->txq.bell = bell;
+	/* They cannot fail: the ring's bytes were looked at. */
+	vfun_packet_rx_init(&v->rxq.rx, port->mine, port->theirs, port->ring);
+	vfun_packet_tx_init(&v->txq.tx, port->mine, port->theirs, port->ring);
+	bound_frames(v);
+	/*
+	 * What stands in the first memory was counted by a process before this one, for the
+	 * same port. Later the device has its own past, which has what was counted here.
+	 */
+	if (v->had_memory)
+		now(v, &v->begun);
+	v->had_memory = 1;
+	vfun_eth_say(v);
+	vfun_gate_open(&v->rxq.gate, VFUN_SHUT_EMPTY);
+	vfun_gate_open(&v->txq.gate, VFUN_SHUT_EMPTY);
+	pthread_mutex_unlock(&v->lock);
+}
+
+void vfun_eth_detach(struct vfun_eth *v)
+{
+	struct vfun_counts all;
+	struct vfun_port old;
+	int bell;
+
+	pthread_mutex_lock(&v->lock);
+	vfun_gate_shut(&v->rxq.gate, VFUN_SHUT_EMPTY);
+	vfun_gate_shut(&v->txq.gate, VFUN_SHUT_EMPTY);
+	count(v, &all);
+	v->past = all;
+	now(v, &v->begun);
+	if (v->port.mine) {
+		VFUN_PACKET_STORE_RELEASE(my_word(v, VFUN_PACKET_STATE), (uint64_t)VFUN_PACKET_DOWN);
+		vfun_ring(v->txq.bell);
+	}
+	old = v->port;
+	bell = v->txq.bell;
+	v->port = (struct vfun_port){ .ring = 0 };
+	v->txq.bell = -1;
+	pthread_mutex_unlock(&v->lock);
+	vfun_port_unmap(&old);
+	if (bell >= 0)
+		close(bell);
+}
