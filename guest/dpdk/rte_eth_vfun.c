@@ -300,7 +300,7 @@ static void set_up(struct rte_eth_dev *dev)
 
 	v->dev = dev;
 	v->talk.fd = -1;
-	v->txq.bell = -1;
+	v->txq.bell.fd = -1;
 	v->rxq.gate.shut = v->txq.gate.shut = VFUN_SHUT_EMPTY;
 	pthread_mutex_init(&v->lock, NULL);
 	rte_eth_random_addr(v->mac.addr_bytes);
@@ -315,13 +315,14 @@ static void set_up(struct rte_eth_dev *dev)
 /* Gets the memory, or who will give it. */
 static int begin(struct vfun_eth *v, struct vfun_port_place *place, struct vfun_error *e)
 {
+	const struct vfun_bell none = { .fd = -1 };
 	struct vfun_port port;
 
 	if (place->socket)
 		return vfun_talk_begin(v, place, e);
 	if (vfun_port_open(&port, place, e))
 		return -1;
-	vfun_eth_attach(v, &port, -1);
+	vfun_eth_attach(v, &port, &none);
 	return 0;
 }
 

@@ -59,7 +59,7 @@ struct vfun_rx_queue {
 struct vfun_tx_queue {
 	struct vfun_gate gate;
 	struct vfun_packet_tx tx;
-	int bell;                       /* an eventfd that rings the peer; -1: nothing does */
+	struct vfun_bell bell;
 } __rte_cache_aligned;
 
 uint16_t vfun_rx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count);
@@ -69,7 +69,7 @@ void vfun_gate_shut(struct vfun_gate *g, uint32_t why);
 /* Takes one reason away; it is open when there is no other one. */
 void vfun_gate_open(struct vfun_gate *g, uint32_t why);
 /* Rings the peer, if there is a bell. */
-void vfun_ring(int bell);
+void vfun_ring(const struct vfun_bell *bell);
 
 /* ---- the device ----------------------------------------------------- */
 
@@ -121,7 +121,8 @@ uint32_t vfun_eth_longest(const struct vfun_eth *v);
 /* Tells the peer whether this end is there, and what it takes. */
 void vfun_eth_say(struct vfun_eth *v);
 /* The device begins to use this memory and bell, which are its own from now on. */
-void vfun_eth_attach(struct vfun_eth *v, const struct vfun_port *port, int bell);
+void vfun_eth_attach(struct vfun_eth *v, const struct vfun_port *port,
+		     const struct vfun_bell *bell);
 /* It ends to use its memory, if there is any: after that nobody touches it. */
 void vfun_eth_detach(struct vfun_eth *v);
 /* Looks at the state of the link. 0: it has changed. */

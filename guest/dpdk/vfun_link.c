@@ -89,6 +89,13 @@ int vfun_link_let_go(int fd, uint64_t handle)
 	return say(fd, &ask);
 }
 
+int vfun_link_goodbye(int fd)
+{
+	struct vfun_port_ask ask = { .magic = VFUN_PORT_ASK, .kind = VFUN_PORT_KIND_GOODBYE };
+
+	return say(fd, &ask);
+}
+
 /* ---- from the host -------------------------------------------------- */
 
 /* Takes all descriptors that came; how many. */

@@ -24,6 +24,8 @@ struct vfun_port_ask {
 #define VFUN_PORT_KIND_ASK 1
 /* The memory of this handle is unmapped, and will not be touched again. */
 #define VFUN_PORT_KIND_LETGO 2
+/* All is unmapped, and memory that is on its way will not be taken: the driver hangs up. */
+#define VFUN_PORT_KIND_GOODBYE 3
 
 /* From the host: 240 bytes. */
 struct vfun_port_word {
@@ -33,7 +35,8 @@ struct vfun_port_word {
 	uint64_t handle;                /* of MEMORY and DROP */
 	uint64_t mine, theirs;          /* of MEMORY: the bytes at which the sides begin */
 	uint64_t ring;                  /* of WELCOME and MEMORY: bytes of each ring */
-	char sentence[192];             /* of REFUSED: why; it ends with a zero */
+	uint64_t news;                  /* of MEMORY: where the word lies that is counted up */
+	char sentence[184];             /* of REFUSED: why; it ends with a zero */
 };
 
 #define VFUN_PORT_WORD 0x3244525754524f50ull    /* "PORTWRD2" */
@@ -63,6 +66,7 @@ int vfun_link_connect(int *fd, const struct vfun_port_place *place, struct vfun_
 /* Take no time, either. 0, or -1: the connection is of no more use. */
 int vfun_link_ask(int fd, const char *port, uint64_t handle);
 int vfun_link_let_go(int fd, uint64_t handle);
+int vfun_link_goodbye(int fd);
 /* Takes one message that is as it must be. DONE, NOTHING, ABSENT or WRONG. */
 int vfun_link_hear(int fd, struct vfun_link_heard *heard, struct vfun_error *e);
 void vfun_link_close(struct vfun_link_heard *heard);

@@ -33,7 +33,7 @@ void vfun_eth_say(struct vfun_eth *v)
 	VFUN_PACKET_STORE(my_word(v, VFUN_PACKET_FRAME), (uint64_t)v->rxq.longest);
 	VFUN_PACKET_STORE_RELEASE(my_word(v, VFUN_PACKET_STATE),
 				  (uint64_t)(is_up(v) ? VFUN_PACKET_UP : VFUN_PACKET_DOWN));
-	vfun_ring(v->txq.bell);
+	vfun_ring(&v->txq.bell);
 }
 
 /* What the peer does not take is not sent to it. */
@@ -98,13 +98,14 @@ void vfun_eth_count(struct vfun_eth *v, struct vfun_counts *all)
 
 /* ---- memory --------------------------------------------------------- */
 
-void vfun_eth_attach(struct vfun_eth *v, const struct vfun_port *port, int bell)
+void vfun_eth_attach(struct vfun_eth *v, const struct vfun_port *port,
+		     const struct vfun_bell *bell)
 {
 	pthread_mutex_lock(&v->lock);
 	/* Both gates are shut as long as there is no memory. */
 	v->port = *port;
 	v->ring = port->ring;
-	v->txq.bell = bell;
+	v->txq.bell = *bell;
 	/* They cannot fail: the ring's bytes were looked at. */
 	vfun_packet_rx_init(&v->rxq.rx, port->mine, port->theirs, port->ring);
 	vfun_packet_tx_init(&v->txq.tx, port->mine, port->theirs, port->ring);
@@ -126,7 +127,7 @@ void vfun_eth_detach(struct vfun_eth *v)
 {
 	struct vfun_counts all;
 	struct vfun_port old;
-	int bell;
+	struct vfun_bell bell;
 
 	pthread_mutex_lock(&v->lock);
 	vfun_gate_shut(&v->rxq.gate, VFUN_SHUT_EMPTY);
@@ -136,14 +137,13 @@ void vfun_eth_detach(struct vfun_eth *v)
 	now(v, &v->begun);
 	if (v->port.mine) {
 		VFUN_PACKET_STORE_RELEASE(my_word(v, VFUN_PACKET_STATE), (uint64_t)VFUN_PACKET_DOWN);
-		vfun_ring(v->txq.bell);
+		vfun_ring(&v->txq.bell);
 	}
 	old = v->port;
 	bell = v->txq.bell;
 	v->port = (struct vfun_port){ .ring = 0 };
-	v->txq.bell = -1;
+	v->txq.bell = (struct vfun_bell){ .fd = -1 };
 	pthread_mutex_unlock(&v->lock);
 	vfun_port_unmap(&old);
-	if (bell >= 0)
-		close(bell);
+	vfun_bell_close(&bell);
 }

@@ -15,6 +15,9 @@
 #include "vfun_packet.h"
 #include "vfun_port.h"
 
+/* Bytes of a page of the port's memory. */
+#define PAGE 4096ull
+
 int vfun_wrong(struct vfun_error *e, const char *format, ...)
 {
 	va_list args;
@@ -116,7 +119,7 @@ void vfun_port_unmap(struct vfun_port *port)
 	*port = (struct vfun_port){ .ring = 0 };
 }
 
-int vfun_port_bell(int fd, struct vfun_error *e)
+static int is_eventfd(int fd, struct vfun_error *e)
 {
 	static const char eventfd[] = "anon_inode:[eventfd]";
 	char at[64], is[sizeof(eventfd)];
@@ -131,4 +134,38 @@ int vfun_port_bell(int fd, struct vfun_error *e)
 	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK))
 		return vfun_wrong(e, "what rings the peer cannot be made nonblocking: %s", strerror(errno));
 	return 0;
+}
+
+int vfun_bell_open(struct vfun_bell *bell, int fd, int memory, uint64_t news,
+		   struct vfun_error *e)
+{
+	uint64_t page = news / PAGE * PAGE;
+	struct stat st;
+
+	*bell = (struct vfun_bell){ .fd = -1 };
+	if (is_eventfd(fd, e))
+		return -1;
+	if (news) {
+		if (!is_firm(memory) || fstat(memory, &st) || news % 8 ||
+		    (!S_ISCHR(st.st_mode) && page + PAGE > (uint64_t)st.st_size))
+			return vfun_wrong(e, "the word at byte %llu that is counted up for the peer does not lie in the port's memory",
+					  (unsigned long long)news);
+		bell->page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, (off_t)page);
+		if (bell->page == MAP_FAILED) {
+			bell->page = NULL;
+			return vfun_wrong(e, "the word that is counted up for the peer cannot be mapped: %s", strerror(errno));
+		}
+		bell->news = (uint64_t *)bell->page + news % PAGE / 8;
+	}
+	bell->fd = fd;
+	return 0;
+}
+
+void vfun_bell_close(struct vfun_bell *bell)
+{
+	if (bell->page)
+		munmap(bell->page, PAGE);
+	if (bell->fd >= 0)
+		close(bell->fd);
+	*bell = (struct vfun_bell){ .fd = -1 };
 }

@@ -152,6 +152,7 @@ static int take(struct vfun_eth *v, struct vfun_link_heard *heard)
 {
 	const struct vfun_port_word *w = &heard->word;
 	struct vfun_talk *t = &v->talk;
+	struct vfun_bell bell = { .fd = -1 };
 	struct vfun_error e;
 	struct vfun_port port;
 
@@ -159,13 +160,18 @@ static int take(struct vfun_eth *v, struct vfun_link_heard *heard)
 		return 0;
 	if (let_go(v))
 		return -1;
-	if ((heard->bell >= 0 && vfun_port_bell(heard->bell, &e)) ||
-	    vfun_port_map(&port, heard->memory, w->mine, w->theirs, w->ring, &e)) {
+	if (heard->bell >= 0 &&
+	    vfun_bell_open(&bell, heard->bell, heard->memory, w->news, &e)) {
 		complain(v, &e);
 		return vfun_link_let_go(t->fd, w->handle);
 	}
-	vfun_eth_attach(v, &port, heard->bell);
 	heard->bell = -1;
+	if (vfun_port_map(&port, heard->memory, w->mine, w->theirs, w->ring, &e)) {
+		vfun_bell_close(&bell);
+		complain(v, &e);
+		return vfun_link_let_go(t->fd, w->handle);
+	}
+	vfun_eth_attach(v, &port, &bell);
 	t->handle = w->handle;
 	look(v);
 	return 0;
@@ -353,8 +359,7 @@ void vfun_talk_end(struct vfun_eth *v)
 		rte_pause();
 	vfun_eth_detach(v);
 	if (t->fd >= 0) {
-		if (t->handle)
-			vfun_link_let_go(t->fd, t->handle);
+		vfun_link_goodbye(t->fd);
 		close(t->fd);
 	}
 	rte_intr_instance_free(t->intr);

@@ -12,13 +12,15 @@ import time
 PAGE = 4096
 RING = 2 << 20
 SIDE = PAGE + RING
+# The word that is counted up before a ring: behind both sides.
+NEWS_AT = 2 * SIDE + 16
 F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
 # What is said over the socket (guest/dpdk/vfun_link.h).
 ASK = struct.Struct("<QIIQ64s")
-WORD = struct.Struct("<QIIQQQQ192s")
+WORD = struct.Struct("<QIIQQQQQ184s")
 ASK_MAGIC = int.from_bytes(b"PORTASK2", "little")
 WORD_MAGIC = int.from_bytes(b"PORTWRD2", "little")
-ASKS, LETS_GO = 1, 2
+ASKS, LETS_GO, GOODBYE = 1, 2, 3
 WELCOME, REFUSED_WORD, MEMORY, DROP = 1, 2, 3, 4
 # Words of a header page (docs/protocol.md, section 16).
 HEAD, SENT, SENT_BYTES, FULL, LONG = 0, 1, 2, 3, 4
@@ -27,17 +29,17 @@ STATE, FRAME, WAKE = 16, 17, 24
 
 
 class Port:
-    """Two sides: the host's at 0, the guest's behind it."""
+    """Two sides, the host's at 0, the guest's behind it; and a page with the word that is counted up before a ring."""
 
     handles = itertools.count(0x7000_0000_0001)
 
     def __init__(self, name, sealed=True):
         self.name, self.handle = name, next(self.handles)
         self.fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(self.fd, 2 * SIDE)
+        os.ftruncate(self.fd, 2 * SIDE + PAGE)
         if sealed:
             fcntl.fcntl(self.fd, F_ADD_SEALS, F_SEAL_SHRINK)
-        self.memory = mmap.mmap(self.fd, 2 * SIDE)
+        self.memory = mmap.mmap(self.fd, 2 * SIDE + PAGE)
 
     def __del__(self):
         if hasattr(self, "fd"):
@@ -48,6 +50,9 @@ class Port:
 
     def set_word(self, of_guest, index, value):
         struct.pack_into("<Q", self.memory, SIDE * of_guest + 8 * index, value)
+
+    def news(self):
+        return struct.unpack_from("<Q", self.memory, NEWS_AT)[0]
 
     def counts(self, of_guest):
         """Frames that this side sent and took, and what it counted as wrong."""
@@ -62,8 +67,8 @@ class Driver:
         self.peer, self.end, self.handle = peer, None, None
         self.gone, self.over, self.news = [], False, threading.Condition()
 
-    def say(self, kind, code=0, handle=0, mine=0, theirs=0, ring=0, sentence=b"", fds=()):
-        message = WORD.pack(WORD_MAGIC, kind, code, handle, mine, theirs, ring, sentence)
+    def say(self, kind, code=0, handle=0, mine=0, theirs=0, ring=0, news=0, sentence=b"", fds=()):
+        message = WORD.pack(WORD_MAGIC, kind, code, handle, mine, theirs, ring, news, sentence)
         self.send(message, fds)
 
     def send(self, message, fds=()):
@@ -75,7 +80,7 @@ class Driver:
     def give(self, port, bell=None):
         mine = SIDE if self.end.endswith("/guest") else 0
         self.say(MEMORY, handle=port.handle, mine=mine, theirs=SIDE - mine, ring=RING,
-                 fds=[port.fd] if bell is None else [port.fd, bell])
+                 news=0 if bell is None else NEWS_AT, fds=[port.fd] if bell is None else [port.fd, bell])
 
     def drop(self, handle):
         """Waits until the driver has let go."""
@@ -106,7 +111,7 @@ class Driver:
         if len(message) != ASK.size:
             return None
         magic, kind, zero, handle, name = ASK.unpack(message)
-        if magic != ASK_MAGIC or zero or kind != (ASKS if self.end is None else LETS_GO):
+        if magic != ASK_MAGIC or zero or kind not in ((ASKS,) if self.end is None else (LETS_GO, GOODBYE)):
             raise AssertionError(f"a driver says {message!r}")
         return handle, name.rstrip(b"\0").decode(errors="replace")
 

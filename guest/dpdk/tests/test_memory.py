@@ -230,6 +230,7 @@ class Memory(Case):
         self.assertEqual(rings(), expected + 1)
         self.owner.drop(self.a)
         self.assertEqual(rings(), expected + 2)
+        self.assertEqual(self.a.news(), rings(), "each ring is counted before")
         program.stop()
         os.close(bell)
 

@@ -15,7 +15,7 @@ from switch import until
 
 
 def word(kind=WELCOME, magic=WORD_MAGIC, **more):
-    told = {"code": 0, "handle": 0, "mine": 0, "theirs": 0, "ring": RING, "sentence": b"", **more}
+    told = {"code": 0, "handle": 0, "mine": 0, "theirs": 0, "ring": RING, "news": 0, "sentence": b"", **more}
     return WORD.pack(magic, kind, *told.values())
 
 
@@ -38,7 +38,7 @@ class Liars(Case):
             (word(), 1, strange),
             (word(ring=3 << 20), 0, strange),
             (word(kind=REFUSED_WORD), 0, strange),
-            (word(kind=REFUSED_WORD, code=7, sentence=b"x" * 192), 0, "the port was refused: " + "x" * 191),
+            (word(kind=REFUSED_WORD, code=7, sentence=b"x" * 184), 0, "the port was refused: " + "x" * 183),
             (word(kind=MEMORY, handle=1, theirs=SIDE), 1, "did not greet"),
             (word(kind=DROP, handle=1), 0, "did not greet"),
         ]:
