@@ -43,16 +43,26 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     pub(crate) fn fail_users(&mut self, program: u32) -> bool {
         let Some(next) = self.programs[program].next_failing(FAILS_A_TURN) else { return false };
         for at in next {
-            let qp = &self.qps[at];
-            let has_failed = |cq: u32| self.cqs[cq].failed;
-            if qp.state != QpState::Error
-                && (has_failed(qp.fixed.send_cq) || has_failed(qp.fixed.receive_cq))
-            {
-                self.tell(at, AsyncKind::QpFatal);
-                self.fail_qp(at);
-            }
+            self.fail_user(at);
         }
         true
+    }
+
+    /// Fails a queue pair if a completion queue of it has failed; whether it did.
+    #[cold]
+    pub(crate) fn fail_user(&mut self, at: u32) -> bool {
+        let is = self.qps[at].state != QpState::Error && self.has_failed_cq(at);
+        if is {
+            self.tell(at, AsyncKind::QpFatal);
+            self.fail_qp(at);
+        }
+        is
+    }
+
+    /// Whether there are completions of a queue pair that nobody can be told of.
+    pub(crate) fn has_failed_cq(&self, at: u32) -> bool {
+        let fixed = &self.qps[at].fixed;
+        self.cqs[fixed.send_cq].failed || self.cqs[fixed.receive_cq].failed
     }
 
     /// Tells the program of a queue pair.
@@ -136,6 +146,9 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         self.qps[at].wait = None;
         self.say_flushes(at, true);
         self.activate(at);
+        // Also one that was looked at just now: what is posted is flushed before the NIC sleeps.
+        self.programs[self.qps[at].fixed.program].fruitless = 0;
+        self.more = true;
     }
 
     /// Says that the last entry of a queue that is to be drained is done.

@@ -2,7 +2,7 @@
 
 use crate::access::{Side, View, Wrong};
 use crate::engine::Engine;
-use crate::limits::{ENTRIES_A_TURN, SLICE};
+use crate::limits::{ENTRIES_A_TURN, PATIENCE_NS, SLICE};
 use crate::payload::Payload;
 use crate::qp::{Wait, Waits};
 use crate::times;
@@ -278,7 +278,9 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             Waits::Receive => {
                 // The responder says how long.
                 let code = qp.peer.map_or(0, |peer| self.qps[peer].set.min_rnr_timer);
-                (qp.set.rnr_retry, Some(times::rnr(code)), Status::RnrExceeded)
+                let lookers = self.programs[qp.fixed.program].active.len() as u64;
+                let after = times::rnr(code).max(lookers * PATIENCE_NS);
+                (qp.set.rnr_retry, Some(after), Status::RnrExceeded)
             }
         }
     }
