@@ -76,24 +76,6 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         self.events.push(Event::Async { program: ProgramId(program), kind, object });
     }
 
-    /// The completion of the entry that a queue pair works on.
-    fn sent(&self, at: u32, status: Status) -> Completion {
-        let qp = &self.qps[at];
-        let head = &qp.current.entry.head;
-        Completion {
-            status,
-            opcode: head.op.completes_as(),
-            flags: 0,
-            wr_id: head.wr_id,
-            qpn: qp.qpn,
-            src_qp: 0,
-            byte_len: qp.current.total as u32,
-            imm: 0,
-            position: qp.current.position as u32,
-            slid: 0,
-        }
-    }
-
     /// The entry is done.
     #[inline]
     pub(crate) fn finish(&mut self, at: u32) {
@@ -102,13 +84,14 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         qp.counts.bytes = qp.counts.bytes.wrapping_add(qp.current.total);
         qp.current.is = false;
         qp.wait = None;
-        let signaled = qp.fixed.all_signaled || qp.current.entry.head.flags & SIGNALED != 0;
-        let cq = qp.fixed.send_cq;
-        if signaled {
-            let done = self.sent(at, Status::Success);
+        let is_drained = qp.state == QpState::Sqd;
+        if qp.fixed.all_signaled || qp.current.entry.head.flags & SIGNALED != 0 {
+            let (cq, done) = (qp.fixed.send_cq, qp.sent(Status::Success));
             self.complete(cq, &done, false);
         }
-        self.tell_drained(at);
+        if is_drained {
+            self.tell_drained(at);
+        }
     }
 
     /// The entry failed: it completes in any case, and the queue pair sends no more.
@@ -131,11 +114,10 @@ impl<M: Memory, P: Payload> Engine<M, P> {
 
     /// Ends the entry that a queue pair works on, with a completion.
     pub(crate) fn end_send(&mut self, at: u32, status: Status) {
-        let done = self.sent(at, status);
         let qp = &mut self.qps[at];
         qp.current.is = false;
         qp.wait = None;
-        let cq = qp.fixed.send_cq;
+        let (cq, done) = (qp.fixed.send_cq, qp.sent(status));
         self.complete(cq, &done, true);
     }
 
@@ -152,7 +134,6 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     }
 
     /// Says that the last entry of a queue that is to be drained is done.
-    #[inline]
     pub(crate) fn tell_drained(&mut self, at: u32) {
         let qp = &mut self.qps[at];
         if qp.state == QpState::Sqd && qp.set.tell_drained && !qp.current.is {

@@ -53,7 +53,6 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             // The others that are looked at need no look because of it.
             let program = self.qps[at].fixed.program;
             if self.turn(at, self.programs[program].is_failing()) {
-                self.qps[at].idle = 0;
                 self.programs[program].fruitless = 0;
                 served = Some(program);
                 break;
@@ -82,21 +81,23 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         self.programs.iter().for_each(|(_, p)| p.bells.declare_awake());
     }
 
-    fn run_program(&mut self, program: u32) -> bool {
-        let is_rung = self.programs[program].rang() && self.hear(program);
-        let is_failing = self.programs[program].is_failing() && self.fail_users(program);
-        let looks = self.programs[program].active.len().min(LOOKS_A_TURN);
-        for _ in 0..looks {
-            let Some(qp) = self.programs[program].next() else { break };
+    fn run_program(&mut self, at: u32) -> bool {
+        let program = &mut self.programs[at];
+        let (is_rung, is_failing) = match program.rang() || program.is_failing() {
+            true => (self.hear(at), self.fail_users(at)),
+            false => (false, false),
+        };
+        let program = &mut self.programs[at];
+        for _ in 0..program.active.len().min(LOOKS_A_TURN) {
+            let Some(qp) = self.programs[at].next() else { break };
             if self.turn(qp, is_failing) {
-                self.qps[qp].idle = 0;
                 // The others get theirs in the next run.
-                self.programs[program].fruitless = 0;
+                self.programs[at].fruitless = 0;
                 return true;
             }
             self.rest(qp);
         }
-        let program = &self.programs[program];
+        let program = &self.programs[at];
         self.more |= program.fruitless < program.active.len();
         is_rung || is_failing
     }
