@@ -4,8 +4,8 @@
 use crate::abi::{ibv_comp_channel, ibv_context, ibv_cq};
 use crate::context::Context;
 use crate::cq::Cq;
-use crate::errno::{self, EAGAIN, EBUSY, EOPNOTSUPP, Errno, minus_one, number, pointer};
-use crate::refused;
+use crate::errno::{EAGAIN, EBUSY, EOPNOTSUPP, Errno, minus_one, number, pointer};
+use crate::{refused, sleep};
 use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -89,13 +89,7 @@ impl Channel {
             if !self.blocks() {
                 return Err(EAGAIN);
             }
-            let mut poll = libc::pollfd { fd: self.head.fd, events: libc::POLLIN, revents: 0 };
-            // SAFETY: the struct is ours.
-            let ready = unsafe { libc::poll(&mut poll, 1, SLEEP_MS) };
-            if ready < 0 {
-                return Err(errno::last());
-            }
-            if ready == 0 {
+            if !sleep::readable(self.head.fd, SLEEP_MS)? {
                 self.context().check();
             }
         }

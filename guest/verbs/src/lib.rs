@@ -39,6 +39,7 @@ pub mod rdmacm;
 mod refused;
 mod registry;
 mod shape;
+mod sleep;
 mod srq;
 mod told;
 mod wr;

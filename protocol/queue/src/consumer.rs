@@ -78,19 +78,18 @@ impl<M: Memory, const N: usize> Consumer<M, N> {
         Ok(count)
     }
 
-    /// Copies the next entry without counting it, and says whether there is one. Until
-    /// [`Consumer::count`], a producer that keeps the rules writes neither its place nor what
-    /// it keeps beside it.
+    /// Copies the next entry without counting it, if there is one. Until [`Consumer::count`], a
+    /// producer that keeps the rules writes neither its place nor what it keeps beside it.
     ///
     /// # Errors
     /// [`Broken`]: the entry whose turn it is makes no sense.
-    #[inline]
-    pub fn copy_next(&mut self, to: &mut Entry<N>) -> Result<bool, Broken> {
+    #[inline(always)]
+    pub fn copy_next(&mut self) -> Result<Option<Entry<N>>, Broken> {
         self.header.serves()?;
         let at = self.places.word(self.consumed);
-        match to.read(&self.header.mem, at, self.consumed) {
-            Ok(()) => Ok(true),
-            Err(word) => self.nothing(word as u32).map(|()| false),
+        match Entry::taken(&self.header.mem, at, self.consumed) {
+            Ok(entry) => Ok(Some(entry)),
+            Err(word) => self.nothing(word as u32).map(|()| None),
         }
     }
 

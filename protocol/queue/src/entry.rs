@@ -45,16 +45,22 @@ impl<const N: usize> Entry<N> {
     /// turn it is; otherwise says what its first word was.
     #[inline(always)]
     pub(crate) fn read(&mut self, mem: &impl Memory, at: usize, position: u64) -> Result<(), u64> {
+        Self::taken(mem, at, position).map(|entry| *self = entry)
+    }
+
+    /// The same, of an entry that there was no place for yet.
+    #[inline(always)]
+    pub(crate) fn taken(mem: &impl Memory, at: usize, position: u64) -> Result<Self, u64> {
         // R-QUE-4: what was stored before this word was stored is there.
         let word = mem.load(at, Ordering::Acquire);
         if word as u32 != stamp(position) {
             return Err(word);
         }
-        let (first, rest) = self.0.split_at_mut(WORD);
-        first.copy_from_slice(&word.to_le_bytes());
-        first[..STAMP_BYTES].fill(0);
+        let mut entry = Entry([0; N]);
+        let (first, rest) = entry.0.split_at_mut(WORD);
+        first.copy_from_slice(&(word & !u64::from(u32::MAX)).to_le_bytes());
         mem.read(at + 1, rest);
-        Ok(())
+        Ok(entry)
     }
 
     /// Copies it into the queue, its first word last.

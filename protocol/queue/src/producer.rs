@@ -90,7 +90,7 @@ impl<M: Memory, const N: usize> Producer<M, N> {
     ///
     /// # Errors
     /// [`Broken`]: from now on the queue takes nothing.
-    #[inline]
+    #[inline(always)]
     pub fn produce(&mut self, entries: &[Entry<N>]) -> Result<usize, Broken> {
         let room = self.room(entries.len() as u64)?;
         let entries = &entries[..entries.len().min(room as usize)];

@@ -6,6 +6,7 @@
 
 use crate::limits::QPS_OF_PROGRAM;
 use crate::work::WorkProducer;
+use core::ops::Range;
 use vfun_queue::Memory;
 use vfun_window::sync::{Ordering, fence};
 use vfun_wire::PAGE;
@@ -93,9 +94,9 @@ impl<M: Memory> NicBells<M> {
         rang
     }
 
-    /// Calls `found` with each queue pair below `count` whose bits differ.
-    pub fn each(&self, count: usize, mut found: impl FnMut(usize)) {
-        for word in 0..count.min(QPS_OF_PROGRAM).div_ceil(64) {
+    /// Calls `found` with each queue pair of these words (64 in each) whose bits differ.
+    pub fn each(&self, words: Range<usize>, mut found: impl FnMut(usize)) {
+        for word in words.start..words.end.min(WORDS) {
             let theirs = self.mem.load(BITS + word, Ordering::Relaxed);
             let mut differ = theirs ^ self.said[word];
             while differ != 0 {

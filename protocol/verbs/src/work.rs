@@ -191,12 +191,9 @@ impl<M: Memory> WorkConsumer<M> {
     ///
     /// # Errors
     /// [`Broken`]: the program broke the queue's rules.
-    #[inline]
+    #[inline(always)]
     pub fn take_send(&mut self, to: &mut SendEntry) -> Result<Taken, Broken> {
-        let mut line = Entry::default();
-        if !self.queue.copy_next(&mut line)? {
-            return Ok(Taken::Nothing);
-        }
+        let Some(line) = self.queue.copy_next()? else { return Ok(Taken::Nothing) };
         let taken = match to.read(line.payload(), self.shape.extension) {
             Ok(far) => {
                 self.read_beside(far, to.beside_mut());
@@ -214,10 +211,7 @@ impl<M: Memory> WorkConsumer<M> {
     /// [`Broken`]: the program broke the queue's rules.
     #[inline]
     pub fn take_receive(&mut self, to: &mut ReceiveEntry) -> Result<Taken, Broken> {
-        let mut line = Entry::default();
-        if !self.queue.copy_next(&mut line)? {
-            return Ok(Taken::Nothing);
-        }
+        let Some(line) = self.queue.copy_next()? else { return Ok(Taken::Nothing) };
         let taken = match to.begin(line.payload(), self.shape.extension) {
             Ok(far) => {
                 let mut beside = [0; EXTENSION_MAX];
@@ -252,9 +246,8 @@ impl<M: Memory> WorkConsumer<M> {
     /// # Errors
     /// [`Broken`]: the program broke the queue's rules.
     pub fn discard(&mut self) -> Result<(), Broken> {
-        let mut line = Entry::default();
         for _ in 0..self.shape.depth() {
-            if !self.queue.copy_next(&mut line)? {
+            if self.queue.copy_next()?.is_none() {
                 break;
             }
             self.queue.count();

@@ -50,7 +50,6 @@ impl View<'_> {
         }
     }
 
-    #[inline]
     fn sge(&self, i: usize) -> Sge {
         match self.side {
             Side::Sends(entry) => entry.sge(i),
@@ -60,14 +59,21 @@ impl View<'_> {
     }
 
     /// The element in which a byte lies.
-    #[inline]
+    #[inline(always)]
     fn element(&self, offset: u64) -> Option<Element> {
-        if let Side::Remote { addr, len, key } = self.side {
-            return Some(Element { addr, len, key, inner: offset });
+        match self.side {
+            Side::Remote { addr, len, key } => Some(Element { addr, len, key, inner: offset }),
+            Side::Sends(entry) => Element::of((0..entry.sges()).map(|i| entry.sge(i)), offset),
+            Side::Receives(entry) => Element::of(entry.sges().iter().copied(), offset),
         }
+    }
+}
+
+impl Element {
+    #[inline(always)]
+    fn of(list: impl Iterator<Item = Sge>, offset: u64) -> Option<Self> {
         let mut inner = offset;
-        for i in 0..self.count() {
-            let sge = self.sge(i);
+        for sge in list {
             let len = u64::from(sge.len);
             if inner < len {
                 return Some(Element { addr: sge.addr, len, key: sge.lkey, inner });
@@ -80,7 +86,7 @@ impl View<'_> {
 
 impl<P: Payload> Regions<P> {
     /// The piece that begins at a byte, if a key allows all of its element.
-    #[inline]
+    #[inline(always)]
     pub fn piece(&self, view: &View<'_>, offset: u64) -> Option<Piece> {
         let element = view.element(offset)?;
         let region = self.keys.get(element.key)?;
@@ -134,18 +140,16 @@ impl<P: Payload> Regions<P> {
         last: bool,
     ) -> Result<(), vfun_window::OutOfBounds> {
         let (source, target) = (&self.windows[from.window], &self.windows[to.window]);
-        let tail = if last { tail(run) } else { 0 };
-        let body = run - tail;
+        let body = run - if last { tail(run) } else { 0 };
         if body > 0 {
             target.copy(to.at, source, from.at, body)?;
         }
-        if tail > 0 {
-            let mut bytes = [0; 8];
-            let bytes = &mut bytes[..tail as usize];
-            source.read(from.at + body, bytes)?;
-            target.write_last(to.at + body, bytes)?;
+        // Not as one slice: of eight bytes each is an instruction.
+        match run - body {
+            0 => Ok(()),
+            8 => copy_last::<8, P>((source, from.at + body), (target, to.at + body)),
+            _ => copy_last::<1, P>((source, from.at + body), (target, to.at + body)),
         }
-        Ok(())
     }
 
     /// Copies private bytes to addresses, the last ones last as [`Regions::copy`] does.
@@ -164,6 +168,16 @@ impl<P: Payload> Regions<P> {
         }
         Ok(())
     }
+}
+
+#[inline]
+fn copy_last<const N: usize, P: Payload>(
+    (from, from_at): (&P, u64),
+    (to, to_at): (&P, u64),
+) -> Result<(), vfun_window::OutOfBounds> {
+    let mut bytes = [0; N];
+    from.read(from_at, &mut bytes)?;
+    to.write_last(to_at, &bytes)
 }
 
 /// Bytes at the end of a run that are stored last.

@@ -14,7 +14,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     pub(crate) fn atomic(&mut self, at: u32, peer: u32) -> Result<(), Fault> {
         let entry = &self.qps[at].current.entry;
         let (head, operands) = (entry.head, entry.operands());
-        let mine = self.own_view(at);
+        let mine = self.qps[at].own_view();
         if self.regions.piece(&mine, 0).is_none() {
             return Err(Fault::Mine(Status::LocalProtection));
         }

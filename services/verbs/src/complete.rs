@@ -43,16 +43,26 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     pub(crate) fn fail_users(&mut self, program: u32) -> bool {
         let Some(next) = self.programs[program].next_failing(FAILS_A_TURN) else { return false };
         for at in next {
-            let qp = &self.qps[at];
-            let has_failed = |cq: u32| self.cqs[cq].failed;
-            if qp.state != QpState::Error
-                && (has_failed(qp.fixed.send_cq) || has_failed(qp.fixed.receive_cq))
-            {
-                self.tell(at, AsyncKind::QpFatal);
-                self.fail_qp(at);
-            }
+            self.fail_user(at);
         }
         true
+    }
+
+    /// Fails a queue pair if a completion queue of it has failed; whether it did.
+    #[cold]
+    pub(crate) fn fail_user(&mut self, at: u32) -> bool {
+        let is = self.qps[at].state != QpState::Error && self.has_failed_cq(at);
+        if is {
+            self.tell(at, AsyncKind::QpFatal);
+            self.fail_qp(at);
+        }
+        is
+    }
+
+    /// Whether there are completions of a queue pair that nobody can be told of.
+    pub(crate) fn has_failed_cq(&self, at: u32) -> bool {
+        let fixed = &self.qps[at].fixed;
+        self.cqs[fixed.send_cq].failed || self.cqs[fixed.receive_cq].failed
     }
 
     /// Tells the program of a queue pair.
@@ -66,24 +76,6 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         self.events.push(Event::Async { program: ProgramId(program), kind, object });
     }
 
-    /// The completion of the entry that a queue pair works on.
-    fn sent(&self, at: u32, status: Status) -> Completion {
-        let qp = &self.qps[at];
-        let head = &qp.current.entry.head;
-        Completion {
-            status,
-            opcode: head.op.completes_as(),
-            flags: 0,
-            wr_id: head.wr_id,
-            qpn: qp.qpn,
-            src_qp: 0,
-            byte_len: qp.current.total as u32,
-            imm: 0,
-            position: qp.current.position as u32,
-            slid: 0,
-        }
-    }
-
     /// The entry is done.
     #[inline]
     pub(crate) fn finish(&mut self, at: u32) {
@@ -92,13 +84,14 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         qp.counts.bytes = qp.counts.bytes.wrapping_add(qp.current.total);
         qp.current.is = false;
         qp.wait = None;
-        let signaled = qp.fixed.all_signaled || qp.current.entry.head.flags & SIGNALED != 0;
-        let cq = qp.fixed.send_cq;
-        if signaled {
-            let done = self.sent(at, Status::Success);
+        let is_drained = qp.state == QpState::Sqd;
+        if qp.fixed.all_signaled || qp.current.entry.head.flags & SIGNALED != 0 {
+            let (cq, done) = (qp.fixed.send_cq, qp.sent(Status::Success));
             self.complete(cq, &done, false);
         }
-        self.tell_drained(at);
+        if is_drained {
+            self.tell_drained(at);
+        }
     }
 
     /// The entry failed: it completes in any case, and the queue pair sends no more.
@@ -121,11 +114,10 @@ impl<M: Memory, P: Payload> Engine<M, P> {
 
     /// Ends the entry that a queue pair works on, with a completion.
     pub(crate) fn end_send(&mut self, at: u32, status: Status) {
-        let done = self.sent(at, status);
         let qp = &mut self.qps[at];
         qp.current.is = false;
         qp.wait = None;
-        let cq = qp.fixed.send_cq;
+        let (cq, done) = (qp.fixed.send_cq, qp.sent(status));
         self.complete(cq, &done, true);
     }
 
@@ -136,10 +128,12 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         self.qps[at].wait = None;
         self.say_flushes(at, true);
         self.activate(at);
+        // Also one that was looked at just now: what is posted is flushed before the NIC sleeps.
+        self.programs[self.qps[at].fixed.program].fruitless = 0;
+        self.more = true;
     }
 
     /// Says that the last entry of a queue that is to be drained is done.
-    #[inline]
     pub(crate) fn tell_drained(&mut self, at: u32) {
         let qp = &mut self.qps[at];
         if qp.state == QpState::Sqd && qp.set.tell_drained && !qp.current.is {

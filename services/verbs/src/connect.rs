@@ -54,7 +54,10 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             return Err(Refused::Invalid("a queue pair in this state takes no such change"));
         }
         check(mask, set)?;
-        take(&mut qp.set, mask, set);
+        if !matches!(to, QpState::Reset | QpState::Error) && self.has_failed_cq(at) {
+            return Err(Refused::Invalid("a completion queue of the queue pair has failed"));
+        }
+        take(&mut self.qps[at].set, mask, set);
         if mask & attribute::AV != 0 {
             self.unbind(at);
         }

@@ -201,7 +201,9 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         self.pd(program, what.pd)?;
         for cq in [what.send_cq, what.receive_cq] {
             let found = self.cqs.get(cq.0).filter(|c| c.program == program.0);
-            found.ok_or(Refused::NoSuch("completion queue"))?;
+            if found.ok_or(Refused::NoSuch("completion queue"))?.failed {
+                return Err(Refused::Invalid("the completion queue has failed"));
+            }
         }
         let (receives, srq) = match what.receives {
             Ok((mem, shape)) => (Some(WorkConsumer::new(mem, shape).map_err(|_| NO_SHAPE)?), None),

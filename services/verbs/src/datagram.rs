@@ -14,7 +14,7 @@ const OWN_QKEY: u32 = 1 << 31;
 
 impl<M: Memory, P: Payload> Engine<M, P> {
     pub(crate) fn datagram(&mut self, at: u32) -> Result<Step, Fault> {
-        let mine = self.own_view(at);
+        let mine = self.qps[at].own_view();
         let total = self.qps[at].current.total;
         if total > 0 && !self.qps[at].current.entry.is_inline() && !self.regions.allows(&mine) {
             return Err(Fault::Mine(Status::LocalProtection));
@@ -87,7 +87,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     }
 
     fn copy_datagram(&self, at: u32, to: u32) -> Result<(), Wrong> {
-        let (from, target) = (self.own_view(at), self.receive_view(to));
+        let (from, target) = (self.qps[at].own_view(), self.receive_view(to));
         if !self.regions.allows(&target) {
             return Err(Wrong::To);
         }

@@ -18,6 +18,8 @@ pub struct Counts {
     pub all: ProgramCounts,
     /// Looks at queue pairs: those without work should have none.
     pub looks: u64,
+    /// Queue pairs whose doorbell bits were found to differ.
+    pub rung: u64,
     /// Events lost because nobody took those before.
     pub lost_events: u64,
 }
@@ -43,8 +45,9 @@ pub struct Engine<M, P> {
     pub(crate) qpns: Drawn<u32>,
     pub(crate) random: Random,
     pub(crate) events: Events,
-    /// Looks at queue pairs.
+    /// As in [`Counts`].
     pub(crate) looks: u64,
+    pub(crate) heard: u64,
     /// Of programs that have gone.
     pub(crate) gone: ProgramCounts,
     /// Time of this run, ns.
@@ -53,8 +56,8 @@ pub struct Engine<M, P> {
     pub(crate) timers: BTreeSet<(u64, u32)>,
     /// The first of them; `u64::MAX`: none.
     pub(crate) first_timer: u64,
-    /// The next run looks at all that is looked at: the NIC is about to sleep.
-    pub(crate) thorough: bool,
+    /// As in [`crate::Ran`].
+    pub(crate) more: bool,
     /// Empty between two uses: its memory is used again.
     pub(crate) rung: Vec<u32>,
 }
@@ -79,11 +82,12 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             random: Box::new(random),
             events: Events::new(),
             looks: 0,
+            heard: 0,
             gone: ProgramCounts::default(),
             now: 0,
             timers: BTreeSet::new(),
             first_timer: u64::MAX,
-            thorough: false,
+            more: false,
             rung: Vec::new(),
         }
     }
@@ -98,7 +102,8 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         let mut all = self.gone;
         self.programs.iter().for_each(|(_, program)| all.add(&program.counts));
         self.qps.iter().for_each(|(_, qp)| all.add(&qp.counts));
-        Counts { all, looks: self.looks, lost_events: self.events.lost }
+        let (looks, rung) = (self.looks, self.heard);
+        Counts { all, looks, rung, lost_events: self.events.lost }
     }
 
     /// What a program's entries did.

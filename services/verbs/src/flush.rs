@@ -17,6 +17,9 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             }
             worked = true;
         }
+        if worked {
+            self.qps[at].idle = 0;
+        }
         worked
     }
 

@@ -14,6 +14,14 @@ pub const IDLE_LOOKS: u32 = 256;
 /// Looks at queue pairs of one program without finding work, before the next program has its
 /// turn: some 10 µs.
 pub const LOOKS_A_TURN: usize = 64;
+/// Queue pairs of one program that rang and are noted in a turn, for the same reason: no further
+/// word of 64 bits is looked at then, until the next turn.
+pub const RUNG_A_TURN: usize = 64;
+/// Timers that end in one run, for the same reason.
+pub const TIMERS_A_RUN: usize = 64;
+/// Nanoseconds that a queue pair waits for a receive at least, for each one of its program that is
+/// looked at: a look takes some 50 ns, so that those which wait take a tenth of the NIC's time.
+pub const PATIENCE_NS: u64 = 1000;
 /// Queue pairs of a completion queue without room that fail in one turn, for the same reason.
 pub const FAILS_A_TURN: usize = 64;
 

@@ -1,6 +1,7 @@
 //! A program: its doorbell bits, and those of its queue pairs that are looked at.
 
 use crate::attributes::Address;
+use crate::limits::RUNG_A_TURN;
 use vfun_queue::Memory;
 use vfun_verbs::bells::NicBells;
 use vfun_verbs::limits::QPS_OF_PROGRAM;
@@ -13,8 +14,11 @@ pub(crate) struct Program<M> {
     /// Queue pairs that are looked at, and whose turn it is.
     pub active: Vec<u32>,
     pub turn: usize,
-    /// Looks that found no work, since one did.
+    /// Looks that found no work, since one did or the list changed.
     pub fruitless: usize,
+    /// The word of doorbell bits that was looked at last, and how many still are to be.
+    word: usize,
+    unheard: usize,
     /// Bits from here on may have queue pairs whose completion queue has failed.
     pub failing: usize,
     /// Of queue pairs that have ended.
@@ -61,6 +65,8 @@ impl<M: Memory> Program<M> {
             active: Vec::new(),
             turn: 0,
             fruitless: 0,
+            word: 0,
+            unheard: 0,
             failing: usize::MAX,
             counts,
         }
@@ -93,11 +99,26 @@ impl<M: Memory> Program<M> {
         self.bits[bit] = None;
     }
 
-    /// Puts those queue pairs into `found` whose bits differ from what the NIC said.
-    pub fn rung(&self, found: &mut Vec<u32>) {
-        self.bells.each(self.bits.len(), |bit| {
-            found.extend(self.bits.get(bit).copied().flatten());
-        });
+    /// Whether there may be bits that differ from what the NIC said.
+    #[inline]
+    pub fn rang(&mut self) -> bool {
+        if self.bells.rang() {
+            self.unheard = self.bits.len().div_ceil(64);
+        }
+        self.unheard > 0
+    }
+
+    /// Puts queue pairs into `found` whose bits differ. Whether there may be more: a word's turn
+    /// comes again after all others had theirs, however often the program rings.
+    pub fn rung(&mut self, found: &mut Vec<u32>) -> bool {
+        while self.unheard > 0 && found.len() < RUNG_A_TURN {
+            self.word = if (self.word + 1) * 64 < self.bits.len() { self.word + 1 } else { 0 };
+            self.unheard -= 1;
+            self.bells.each(self.word..self.word + 1, |bit| {
+                found.extend(self.bits.get(bit).copied().flatten());
+            });
+        }
+        self.unheard > 0
     }
 
     /// The next queue pair whose turn it is.
@@ -107,12 +128,15 @@ impl<M: Memory> Program<M> {
         }
         let qp = self.active.get(self.turn).copied();
         self.turn += 1;
+        self.fruitless += 1;
         qp
     }
 
     /// The queue pair at this place is not looked at any more. Says which one has the place now.
     pub fn quiet(&mut self, place: usize) -> Option<u32> {
         self.active.swap_remove(place);
+        // The order has changed: all are looked at once more.
+        self.fruitless = 0;
         // The one that came from the end has its turn next, if it had none yet.
         self.turn = self.turn.min(place);
         self.active.get(place).copied()

@@ -1,11 +1,15 @@
 //! A queue pair, and what it is doing.
 
+use crate::access::{Side, View};
 use crate::attributes::Attributes;
 use crate::program::ProgramCounts;
-use vfun_queue::Producer;
+use vfun_queue::{Broken, Memory, Producer};
 use vfun_verbs::completions::Answerer;
+use vfun_verbs::flags::access;
 use vfun_verbs::limits::ENTRY_BYTES;
-use vfun_verbs::{QpState, QpType, ReceiveEntry, SendEntry, WorkConsumer};
+use vfun_verbs::{
+    Completion, QpState, QpType, ReceiveEntry, SendEntry, SendOpcode, Status, Taken, WorkConsumer,
+};
 
 /// A completion queue.
 pub(crate) struct Cq<M> {
@@ -155,6 +159,58 @@ impl<M> Qp<M> {
             established: false,
             told_last: false,
             counts: ProgramCounts::default(),
+        }
+    }
+
+    /// Takes the next entry, if there is none yet and it sends. Whether there is one.
+    ///
+    /// # Errors
+    /// [`Broken`]: the program broke the queue's rules.
+    #[inline(always)]
+    pub fn take_send(&mut self) -> Result<bool, Broken>
+    where
+        M: Memory,
+    {
+        let current = &mut self.current;
+        if current.is || self.state != QpState::Rts {
+            return Ok(current.is);
+        }
+        current.position = self.sends.position();
+        current.bad = match self.sends.take_send(&mut current.entry)? {
+            Taken::Nothing => return Ok(false),
+            Taken::Entry => false,
+            Taken::Bad(_) => true,
+        };
+        (current.is, current.begun) = (true, false);
+        (current.total, current.done) = (current.entry.bytes(), 0);
+        self.idle = 0;
+        Ok(true)
+    }
+
+    /// The requester's memory.
+    #[inline]
+    pub fn own_view(&self) -> View<'_> {
+        let op = self.current.entry.head.op;
+        let written = op == SendOpcode::Read || op.is_atomic();
+        let access = if written { access::LOCAL_WRITE } else { 0 };
+        View { side: Side::Sends(&self.current.entry), pd: self.fixed.pd, access }
+    }
+
+    /// The completion of the entry that it works on.
+    #[inline]
+    pub fn sent(&self, status: Status) -> Completion {
+        let head = &self.current.entry.head;
+        Completion {
+            status,
+            opcode: head.op.completes_as(),
+            flags: 0,
+            wr_id: head.wr_id,
+            qpn: self.qpn,
+            src_qp: 0,
+            byte_len: self.current.total as u32,
+            imm: 0,
+            position: self.current.position as u32,
+            slid: 0,
         }
     }
 

@@ -79,8 +79,6 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         let gone = self.qps.remove(qp_at).ok_or(Refused::NoSuch("queue pair"))?;
         self.qpns.remove(gone.qpn);
         let program = &mut self.programs[gone.fixed.program];
-        // The list of queue pairs that the NIC looks at may have another order now.
-        program.fruitless = 0;
         program.give_bit(gone.bit);
         program.counts.add(&gone.counts);
         self.pds[gone.fixed.pd].users -= 1;

@@ -2,7 +2,7 @@
 //! neither many queue pairs nor large copies starve a neighbour.
 
 use crate::engine::Engine;
-use crate::limits::{IDLE_LOOKS, LOOKS_A_TURN};
+use crate::limits::{IDLE_LOOKS, LOOKS_A_TURN, TIMERS_A_RUN};
 use crate::payload::Payload;
 use crate::qp::Waits;
 use vfun_queue::Memory;
@@ -11,8 +11,10 @@ use vfun_verbs::QpState;
 /// What a run did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// Something was done. If not, there is nothing to do now.
+    /// Something was done.
     pub worked: bool,
+    /// Not all was looked at: run again before you sleep.
+    pub more: bool,
     /// When there is something to do even if nobody rings, ns.
     pub until: Option<u64>,
 }
@@ -21,44 +23,57 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     /// Looks at each program once and gives it one turn. `now` is a clock that never goes
     /// back, ns.
     pub fn run(&mut self, now: u64) -> Ran {
-        self.now = now;
-        if now >= self.first_timer {
-            self.wake_due();
-        }
-        let mut worked = false;
+        (self.now, self.more) = (now, false);
+        let served = if now >= self.first_timer { self.wake_due() } else { None };
+        let mut worked = served.is_some();
         for program in 0..self.programs.end() {
-            if self.programs.get(program).is_some() {
+            if self.programs.get(program).is_some() && served != Some(program) {
                 worked |= self.run_program(program);
             }
         }
-        self.thorough = false;
-        Ran { worked, until: Some(self.first_timer).filter(|until| *until != u64::MAX) }
+        let until = Some(self.first_timer).filter(|until| *until != u64::MAX);
+        Ran { worked, more: self.more || until.is_some_and(|until| until <= now), until }
     }
 
-    /// Queue pairs whose wait is over are looked at.
-    fn wake_due(&mut self) {
-        while let Some(&(until, at)) = self.timers.first()
-            && until <= self.now
-        {
+    /// Queue pairs whose wait is over are looked at, some in each run. The program whose turn was
+    /// used up by one of them.
+    #[cold]
+    fn wake_due(&mut self) -> Option<u32> {
+        let mut served = None;
+        for _ in 0..TIMERS_A_RUN {
+            let Some(&(_, at)) = self.timers.first().filter(|(until, _)| *until <= self.now) else {
+                break;
+            };
             self.timers.pop_first();
             self.qps[at].timer = None;
-            self.activate(at);
-            // It may be looked at already, and is to be looked at once more.
+            if self.qps[at].active.is_none() {
+                self.activate(at);
+                continue;
+            }
+            // The others that are looked at need no look because of it.
             let program = self.qps[at].fixed.program;
-            self.programs[program].fruitless = 0;
+            if self.turn(at, self.programs[program].is_failing()) {
+                self.programs[program].fruitless = 0;
+                served = Some(program);
+                break;
+            }
+            self.rest(at);
         }
         self.find_first_timer();
+        served
     }
 
     fn find_first_timer(&mut self) {
         self.first_timer = self.timers.first().map_or(u64::MAX, |(until, _)| *until);
     }
 
-    /// Declares that the NIC sleeps, to all programs. Run once more after it; if that does
-    /// nothing, sleep until rung, or until [`Ran::until`].
+    /// Declares that the NIC sleeps, to all programs. Run again after it, until all was looked at
+    /// ([`Ran::more`]); if nothing was done, sleep until rung, or until [`Ran::until`].
     pub fn declare_sleep(&mut self) {
-        self.thorough = true;
-        self.programs.iter().for_each(|(_, p)| p.bells.declare_sleep());
+        for program in self.programs.iter_mut() {
+            program.bells.declare_sleep();
+            program.fruitless = 0;
+        }
     }
 
     /// Takes it back.
@@ -66,38 +81,35 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         self.programs.iter().for_each(|(_, p)| p.bells.declare_awake());
     }
 
-    fn run_program(&mut self, program: u32) -> bool {
-        if self.programs[program].bells.rang() {
-            let mut rung = core::mem::take(&mut self.rung);
-            self.programs[program].rung(&mut rung);
-            rung.drain(..).for_each(|qp| self.activate(qp));
-            self.rung = rung;
-        }
-        let is_failing = self.programs[program].is_failing() && self.fail_users(program);
-        let all = self.programs[program].active.len();
-        let looks = if self.thorough { all } else { all.min(LOOKS_A_TURN) };
-        for _ in 0..looks {
-            let Some(qp) = self.programs[program].next() else { break };
-            if self.turn(qp) {
-                self.qps[qp].idle = 0;
+    fn run_program(&mut self, at: u32) -> bool {
+        let program = &mut self.programs[at];
+        let (is_rung, is_failing) = match program.rang() || program.is_failing() {
+            true => (self.hear(at), self.fail_users(at)),
+            false => (false, false),
+        };
+        let program = &mut self.programs[at];
+        for _ in 0..program.active.len().min(LOOKS_A_TURN) {
+            let Some(qp) = self.programs[at].next() else { break };
+            if self.turn(qp, is_failing) {
                 // The others get theirs in the next run.
-                self.programs[program].fruitless = 0;
+                self.programs[at].fruitless = 0;
                 return true;
             }
             self.rest(qp);
         }
-        is_failing || (all > 0 && !self.looked(program, all, looks))
+        let program = &self.programs[at];
+        self.more |= program.fruitless < program.active.len();
+        is_rung || is_failing
     }
 
-    /// A program's queue pairs had so many looks, without work. Whether there is nothing to do,
-    /// because all were looked at.
-    fn looked(&mut self, program: u32, all: usize, looks: usize) -> bool {
-        let program = &mut self.programs[program];
-        // Who left changed the order: all are looked at once more.
-        let is_same = program.active.len() == all;
-        program.fruitless = if is_same { program.fruitless + looks } else { 0 };
-        let is_all = self.thorough || program.fruitless >= all;
-        program.active.is_empty() || (is_same && is_all)
+    /// Looks at some of a program's queue pairs that rang from now on. Whether there may be more.
+    fn hear(&mut self, program: u32) -> bool {
+        let mut rung = core::mem::take(&mut self.rung);
+        let is_more = self.programs[program].rung(&mut rung);
+        self.heard = self.heard.wrapping_add(rung.len() as u64);
+        rung.drain(..).for_each(|qp| self.activate(qp));
+        self.rung = rung;
+        is_more
     }
 
     /// From now on the queue pair is looked at.
@@ -136,8 +148,12 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         self.find_first_timer();
     }
 
-    fn turn(&mut self, at: u32) -> bool {
+    /// `is_failing`: its completion queue may have failed, which it does not know yet.
+    fn turn(&mut self, at: u32, is_failing: bool) -> bool {
         self.looks = self.looks.wrapping_add(1);
+        if is_failing && self.fail_user(at) {
+            return true;
+        }
         match self.qps[at].state {
             QpState::Rts | QpState::Sqd => self.send_turn(at),
             QpState::Error | QpState::Sqe => self.flush_turn(at),

@@ -1,15 +1,15 @@
 //! The sending half of a queue pair: takes entries, checks them, does them.
 
 use crate::access::{Side, View, Wrong};
-use crate::engine::Engine;
-use crate::limits::{ENTRIES_A_TURN, SLICE};
+use crate::engine::{Engine, Regions};
+use crate::limits::{ENTRIES_A_TURN, PATIENCE_NS, SLICE};
 use crate::payload::Payload;
-use crate::qp::{Wait, Waits};
+use crate::qp::{Qp, Wait, Waits};
 use crate::times;
 use vfun_queue::Memory;
 use vfun_verbs::flags::access;
 use vfun_verbs::limits::{DATAGRAM_MAX, INLINE_MAX, MESSAGE_MAX};
-use vfun_verbs::{AsyncKind, QpState, QpType, SendOpcode, Status, Taken};
+use vfun_verbs::{AsyncKind, QpState, QpType, SendOpcode, Status};
 
 /// How far an entry came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +58,14 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     pub(crate) fn send_turn(&mut self, at: u32) -> bool {
         let (mut left, mut worked) = (SLICE, false);
         for _ in 0..ENTRIES_A_TURN {
-            if !self.qps[at].current.is && !self.take_send(at) {
-                break;
+            match self.qps[at].take_send() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(_) => {
+                    self.tell(at, AsyncKind::QpFatal);
+                    self.fail_qp(at);
+                    break;
+                }
             }
             match self.step(at, &mut left) {
                 Ok(Step::Done) => worked = true,
@@ -67,95 +73,45 @@ impl<M: Memory, P: Payload> Engine<M, P> {
                 Err(fault) if self.fault(at, fault) => worked = true,
                 Err(_) => break,
             }
-            if left == 0 || self.qps[at].state != QpState::Rts {
+            if left == 0 {
                 break;
             }
         }
         worked
     }
 
-    /// Takes the next entry, if there is one.
-    fn take_send(&mut self, at: u32) -> bool {
-        let qp = &mut self.qps[at];
-        if qp.state != QpState::Rts {
-            return false;
-        }
-        let current = &mut qp.current;
-        current.position = qp.sends.position();
-        current.bad = match qp.sends.take_send(&mut current.entry) {
-            Ok(Taken::Nothing) => return false,
-            Ok(Taken::Entry) => false,
-            Ok(Taken::Bad(_)) => true,
-            Err(_) => {
-                self.tell(at, AsyncKind::QpFatal);
-                self.fail_qp(at);
-                return false;
-            }
-        };
-        (current.is, current.begun) = (true, false);
-        (current.total, current.done) = (current.entry.bytes(), 0);
-        true
-    }
-
+    #[inline]
     fn step(&mut self, at: u32, left: &mut u64) -> Result<Step, Fault> {
-        if !self.qps[at].current.begun {
-            self.check_entry(at).map_err(Fault::Mine)?;
-            self.qps[at].current.begun = true;
+        let qp = &mut self.qps[at];
+        if !qp.current.begun {
+            check_entry(&self.regions, qp).map_err(Fault::Mine)?;
+            qp.current.begun = true;
         }
-        match self.qps[at].fixed.kind {
+        match qp.fixed.kind {
             QpType::Ud => self.datagram(at),
             QpType::Rc | QpType::Uc => self.message(at, left),
         }
     }
 
-    /// What the requester's side alone can tell.
-    fn check_entry(&self, at: u32) -> Result<(), Status> {
-        let qp = &self.qps[at];
-        let (op, total) = (qp.current.entry.head.op, qp.current.total);
-        if qp.current.bad || !op.offered_by(qp.fixed.kind) {
-            return Err(Status::LocalOperation);
-        }
-        let most = if qp.fixed.kind == QpType::Ud { DATAGRAM_MAX } else { MESSAGE_MAX };
-        if total > most || op.is_atomic() && total != 8 {
-            return Err(Status::LocalLength);
-        }
-        // One element is checked when it is used, which is before anything is moved; but
-        // nobody waits for a receive in vain.
-        let now = qp.current.entry.sges() > 1 || op.takes_receive();
-        match now && !self.regions.allows(&self.own_view(at)) {
-            true => Err(Status::LocalProtection),
-            false => Ok(()),
-        }
-    }
-
-    /// The requester's memory.
-    pub(crate) fn own_view(&self, at: u32) -> View<'_> {
-        let qp = &self.qps[at];
-        let op = qp.current.entry.head.op;
-        let written = op == SendOpcode::Read || op.is_atomic();
-        let access = if written { access::LOCAL_WRITE } else { 0 };
-        View { side: Side::Sends(&qp.current.entry), pd: qp.fixed.pd, access }
-    }
-
     /// A message of a connected queue pair.
+    #[inline]
     fn message(&mut self, at: u32, left: &mut u64) -> Result<Step, Fault> {
         let peer = self.peer(at).ok_or(Fault::Wait(Waits::Peer))?;
-        let op = self.qps[at].current.entry.head.op;
-        if !offers(self.qps[peer].set.access, op) {
+        let (qp, other) = (&self.qps[at], &self.qps[peer]);
+        let op = qp.current.entry.head.op;
+        if !offers(other.set.access, op) {
             return Err(INVALID);
         }
+        let is_first = other.state == QpState::Rtr;
         if op.is_atomic() {
             self.atomic(at, peer)?;
         } else {
-            if op.takes_receive() {
+            let moved = if op.takes_receive() {
                 self.prepare_receive(peer)?;
-            }
-            if op.completes_as() == SendOpcode::Send.completes_as()
-                && self.qps[at].current.done == 0
-            {
-                self.check_receive(peer, self.qps[at].current.total)?;
-            }
-            let moved = self.move_slice(at, peer, *left)?;
+                self.move_to_receive(at, peer, *left)?
+            } else {
+                move_slice(&self.regions, (qp, other), None, *left)?
+            };
             *left = left.saturating_sub(moved);
             let current = &mut self.qps[at].current;
             current.done += moved;
@@ -166,44 +122,23 @@ impl<M: Memory, P: Payload> Engine<M, P> {
                 self.deliver(at, peer);
             }
         }
-        self.establish(peer);
+        if is_first {
+            self.establish(peer);
+        }
         self.finish(at);
         Ok(Step::Done)
     }
 
-    /// Moves as many bytes as the slice has left, or all where they stand in the entry.
-    #[inline]
-    fn move_slice(&self, at: u32, peer: u32, left: u64) -> Result<u64, Fault> {
+    /// Moves bytes of what takes the receive that was prepared.
+    fn move_to_receive(&self, at: u32, peer: u32, left: u64) -> Result<u64, Fault> {
         let (qp, other) = (&self.qps[at], &self.qps[peer]);
-        let (head, current) = (&qp.current.entry.head, &qp.current);
-        let done = current.done;
-        let len = (current.total - done).min(left);
-        let mine = self.own_view(at);
-        let side = Side::Remote { addr: head.addr, len: current.total, key: head.key };
-        let remote = |access| View { side, pd: other.fixed.pd, access };
-        if head.op == SendOpcode::Read {
-            let from = remote(access::REMOTE_READ);
-            let moved = self.regions.copy((&from, done), (&mine, done), (len, false));
-            return moved.map(|()| len).map_err(|wrong| match wrong {
-                Wrong::From => NO_ACCESS,
-                Wrong::To => Fault::Mine(Status::LocalProtection),
-            });
+        if qp.current.entry.head.op == SendOpcode::WriteImm {
+            return move_slice(&self.regions, (qp, other), None, left);
         }
-        let writes = matches!(head.op, SendOpcode::Write | SendOpcode::WriteImm);
-        let to = if writes { remote(access::REMOTE_WRITE) } else { self.receive_view(peer) };
-        let moved = if current.entry.is_inline() {
-            let mut bytes = [0; INLINE_MAX];
-            let all = current.entry.inline_to(&mut bytes);
-            self.regions.put(&bytes[..all], &to, 0).map(|()| current.total)
-        } else {
-            let last = writes && done + len == current.total;
-            self.regions.copy((&mine, done), (&to, done), (len, last)).map(|()| len)
-        };
-        moved.map_err(|wrong| match wrong {
-            Wrong::From => Fault::Mine(Status::LocalProtection),
-            Wrong::To if writes => NO_ACCESS,
-            Wrong::To => crate::respond::RECEIVE_DENIED,
-        })
+        if qp.current.done == 0 {
+            self.check_receive(peer, qp.current.total)?;
+        }
+        move_slice(&self.regions, (qp, other), Some(self.receive_view(peer)), left)
     }
 
     /// What comes of a fault; whether the entry is done with.
@@ -278,10 +213,72 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             Waits::Receive => {
                 // The responder says how long.
                 let code = qp.peer.map_or(0, |peer| self.qps[peer].set.min_rnr_timer);
-                (qp.set.rnr_retry, Some(times::rnr(code)), Status::RnrExceeded)
+                let lookers = self.programs[qp.fixed.program].active.len() as u64;
+                let after = times::rnr(code).max(lookers * PATIENCE_NS);
+                (qp.set.rnr_retry, Some(after), Status::RnrExceeded)
             }
         }
     }
+}
+
+/// What the requester's side alone can tell.
+#[inline]
+fn check_entry<M, P: Payload>(regions: &Regions<P>, qp: &Qp<M>) -> Result<(), Status> {
+    let (op, total) = (qp.current.entry.head.op, qp.current.total);
+    if qp.current.bad || !op.offered_by(qp.fixed.kind) {
+        return Err(Status::LocalOperation);
+    }
+    let most = if qp.fixed.kind == QpType::Ud { DATAGRAM_MAX } else { MESSAGE_MAX };
+    if total > most || op.is_atomic() && total != 8 {
+        return Err(Status::LocalLength);
+    }
+    // One element is checked when it is used, which is before anything is moved; but
+    // nobody waits for a receive in vain.
+    let now = qp.current.entry.sges() > 1 || op.takes_receive();
+    match now && !regions.allows(&qp.own_view()) {
+        true => Err(Status::LocalProtection),
+        false => Ok(()),
+    }
+}
+
+/// Moves as many bytes as the slice has left, or all where they stand in the entry: to the receive,
+/// or where the entry says.
+#[inline]
+fn move_slice<M, P: Payload>(
+    regions: &Regions<P>,
+    (qp, other): (&Qp<M>, &Qp<M>),
+    receive: Option<View<'_>>,
+    left: u64,
+) -> Result<u64, Fault> {
+    let (head, current) = (&qp.current.entry.head, &qp.current);
+    let done = current.done;
+    let len = (current.total - done).min(left);
+    let mine = qp.own_view();
+    let side = Side::Remote { addr: head.addr, len: current.total, key: head.key };
+    let remote = |access| View { side, pd: other.fixed.pd, access };
+    if head.op == SendOpcode::Read {
+        let from = remote(access::REMOTE_READ);
+        let moved = regions.copy((&from, done), (&mine, done), (len, false));
+        return moved.map(|()| len).map_err(|wrong| match wrong {
+            Wrong::From => NO_ACCESS,
+            Wrong::To => Fault::Mine(Status::LocalProtection),
+        });
+    }
+    let writes = receive.is_none();
+    let to = receive.unwrap_or_else(|| remote(access::REMOTE_WRITE));
+    let moved = if current.entry.is_inline() {
+        let mut bytes = [0; INLINE_MAX];
+        let all = current.entry.inline_to(&mut bytes);
+        regions.put(&bytes[..all], &to, 0).map(|()| current.total)
+    } else {
+        let last = writes && done + len == current.total;
+        regions.copy((&mine, done), (&to, done), (len, last)).map(|()| len)
+    };
+    moved.map_err(|wrong| match wrong {
+        Wrong::From => Fault::Mine(Status::LocalProtection),
+        Wrong::To if writes => NO_ACCESS,
+        Wrong::To => crate::respond::RECEIVE_DENIED,
+    })
 }
 
 /// Whether a queue pair with these rights lets its peer do this.

@@ -96,6 +96,11 @@ impl<T> Slab<T> {
         self.places.iter().enumerate().filter_map(|(at, v)| Some((at as u32, v.as_ref()?)))
     }
 
+    /// Those that are there, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().flatten()
+    }
+
     /// Places of those that are as asked for.
     pub fn places(&self, of: impl Fn(&T) -> bool) -> Vec<u32> {
         self.iter().filter(|(_, v)| of(v)).map(|(at, _)| at).collect()

@@ -153,6 +153,7 @@ fn keys(lab: &mut Lab, a: &App, b: &App) -> Keys {
         program: b.program,
         pd: lab.nic.make_pd(b.program).unwrap(),
         address: b.address,
+        page: a.page.clone(),
         bells: vfun_verbs::bells::ProgramBells::new(sides(PAGE, PAGE).0),
     };
     Keys {

@@ -113,15 +113,20 @@ impl WaitSteps for NicWait<'_> {
 
     #[inline]
     fn look(&mut self, _hard: bool) -> Option<()> {
-        self.now = self.now.max(clock::now());
-        let (now, turn) = (self.now, self.turn.as_mut().expect("not asleep"));
-        turn.let_others();
-        let ran = turn.run(now);
-        self.until = ran.until;
-        if ran.worked {
-            self.nap = NAP_FIRST;
+        loop {
+            self.now = self.now.max(clock::now());
+            let (now, turn) = (self.now, self.turn.as_mut().expect("not asleep"));
+            turn.let_others();
+            let ran = turn.run(now);
+            self.until = ran.until;
+            if ran.worked {
+                self.nap = NAP_FIRST;
+                return Some(());
+            }
+            if !ran.more || self.shared.stops.load(Ordering::Relaxed) {
+                return None;
+            }
         }
-        ran.worked.then_some(())
     }
 
     fn given_up(&mut self) -> Option<()> {

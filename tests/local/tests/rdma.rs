@@ -72,7 +72,7 @@ fn what_is_destroyed_waits_until_its_events_were_acknowledged() {
     let program = format!("timeout 60 {}", compiled(EVENTS, dir.path()).display());
     let out = command(&stand, &program, false).output().expect("it runs");
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    assert!(out.status.success() && text.matches(": ok").count() == 3, "{text}");
+    assert!(out.status.success() && text.matches(": ok").count() == 4, "{text}");
 }
 
 /// The file is what was compared with Soft-RoCE (tests/rdma-conform.sh).

@@ -144,7 +144,12 @@ impl<const N: usize> ConsumerModel<N> {
         };
         // One alone is copied first and counted then, every second time.
         let found = match &mut got[..] {
-            [one] if position % 2 == 1 => self.end.copy_next(one).map(usize::from),
+            [one] if position % 2 == 1 => self.end.copy_next().map(|got| {
+                got.map_or(0, |got| {
+                    *one = got;
+                    1
+                })
+            }),
             all => self.end.consume(all),
         };
         assert_eq!(found, expected);

@@ -38,6 +38,8 @@ pub struct App {
     pub pd: PdId,
     pub address: Address,
     pub bells: ProgramBells<Plain>,
+    /// Its page of doorbell bits.
+    pub page: Side,
 }
 
 /// The program's end of a completion queue.
@@ -98,7 +100,8 @@ impl Lab {
         let address = address(lid);
         let program = self.nic.add_program(address, theirs).unwrap();
         let pd = self.nic.make_pd(program).unwrap();
-        App { program, pd, address, bells: ProgramBells::new(mine) }
+        let page = mine.mine.clone();
+        App { program, pd, address, bells: ProgramBells::new(mine), page }
     }
 
     pub fn cq(&mut self, app: &App, depth: u32) -> CqEnd {
@@ -201,10 +204,22 @@ impl Lab {
         ((a, x), (b, y))
     }
 
+    /// As the NIC does before it sleeps: whether it would not.
+    pub fn run_before_sleep(&mut self) -> bool {
+        self.nic.declare_sleep();
+        let mut ran = self.nic.run(self.now);
+        while ran.more && !ran.worked {
+            ran = self.nic.run(self.now);
+        }
+        self.nic.declare_awake();
+        ran.worked
+    }
+
     /// Runs until there is nothing to do.
     pub fn run(&mut self) {
         for _ in 0..100_000 {
-            if !self.nic.run(self.now).worked {
+            let ran = self.nic.run(self.now);
+            if !ran.worked && !ran.more {
                 return;
             }
         }

@@ -1,6 +1,6 @@
 /*
  * Events that a program takes while another of its threads destroys what they are about, and entries of
- * which one is wrong. Knows of nothing but libibverbs and librdmacm. One line for each case: its
+ * which one is wrong, and signals while a program waits. Knows of nothing but libibverbs and librdmacm. One line for each case: its
  * name, and "ok" or what was wrong.
  */
 #define _GNU_SOURCE
@@ -10,10 +10,12 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 /* Long enough for a thread that does not wait to end, us. */
@@ -278,6 +280,76 @@ static const char *together(void)
 	return wrong;
 }
 
+static atomic_int alarms;
+
+static void count_alarm(int signal)
+{
+	(void)signal;
+	alarms++;
+}
+
+/* An alarm each 5 ms, or none any more. */
+static void alarms_come(int come, int flags)
+{
+	struct sigaction action = { .sa_handler = count_alarm, .sa_flags = flags };
+	struct itimerval every = { { 0, come * 5000 }, { 0, come * 5000 } };
+
+	if (sigaction(SIGALRM, &action, NULL) || setitimer(ITIMER_REAL, &every, NULL))
+		die("alarm");
+}
+
+/* Writes when there were some alarms. */
+static void *writes_later(void *qp)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED }, *bad;
+
+	while (alarms < 20)
+		usleep(1000);
+	if (ibv_post_send(qp, &wr, &bad))
+		die("posting");
+	return NULL;
+}
+
+/* A wait for a completion ends by a signal only if its handler does not ask for calls to be restarted. */
+static const char *signals(void)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+	struct ibv_cq *other = cq, *told;
+	const char *wrong = NULL;
+	struct ibv_qp *qp[2];
+	pthread_t thread;
+	sigset_t alarm;
+	void *cookie;
+
+	cq = channel ? ibv_create_cq(context, 16, NULL, channel, 0) : NULL;
+	if (!cq || ibv_req_notify_cq(cq, 0))
+		die("completion queue");
+	connected(qp);
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &alarm, NULL);
+	if (pthread_create(&thread, NULL, writes_later, qp[0]))
+		die("thread");
+	pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+	alarms_come(1, SA_RESTART);
+	if (ibv_get_cq_event(channel, &told, &cookie))
+		wrong = "it ended, although the handler asks for a restart";
+	else
+		ibv_ack_cq_events(cq, 1);
+	alarms_come(0, SA_RESTART);
+	pthread_join(thread, NULL);
+	alarms_come(1, 0);
+	if (!ibv_get_cq_event(channel, &told, &cookie) || errno != EINTR)
+		wrong = "it did not end with EINTR";
+	alarms_come(0, 0);
+	ibv_destroy_qp(qp[0]);
+	ibv_destroy_qp(qp[1]);
+	ibv_destroy_cq(cq);
+	ibv_destroy_comp_channel(channel);
+	cq = other;
+	return wrong;
+}
+
 int main(void)
 {
 	struct ibv_device **all = ibv_get_device_list(NULL);
@@ -290,6 +362,7 @@ int main(void)
 	report("an event of a queue pair that is destroyed", asynchronous());
 	report("a request at a listener that is destroyed", connections());
 	report("entries that are posted together", together());
+	report("a signal while a program waits for a completion", signals());
 	ibv_destroy_cq(cq);
 	ibv_dealloc_pd(pd);
 	ibv_close_device(context);
