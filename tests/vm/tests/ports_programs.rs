@@ -45,8 +45,6 @@ fn driver() -> Option<PathBuf> {
 /// A switch whose own interface has the host's address, and a manager that finds it.
 fn network(folder: &Path, way: Way) -> (OpenVSwitch, Stand) {
     let programs_of_switch = openvswitch::programs().expect("asked for");
-    let path =
-        format!("{}:{}", programs_of_switch.display(), std::env::var("PATH").unwrap_or_default());
     let switch = match way {
         Way::Tap => OpenVSwitch::start_plain(programs_of_switch, folder),
         Way::Dpdk => {
@@ -62,9 +60,17 @@ fn network(folder: &Path, way: Way) -> (OpenVSwitch, Stand) {
     ip(&format!("link set {BRIDGE} up"));
     // What comes in by a tap device goes to the host's kernel as well as to the switch.
     std::fs::write("/proc/sys/net/ipv4/conf/all/arp_ignore", "1").unwrap();
-    let variables = [("OVS_RUNDIR", folder.to_str().unwrap()), ("PATH", &path)];
+    let (rundir, path) = finds(folder);
+    let variables = [("OVS_RUNDIR", &*rundir), ("PATH", &*path)];
     let stand = Stand::of(&programs().join("vfund"), &["--ports"], &variables);
     (switch, stand)
+}
+
+/// By what a manager finds the switch and its programs.
+fn finds(folder: &Path) -> (String, String) {
+    let programs = openvswitch::programs().expect("asked for");
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
+    (folder.to_str().unwrap().to_owned(), path)
 }
 
 /// Whether these tests are asked for, and this is the process in which they run.
@@ -217,7 +223,8 @@ fn operates(way: Way) {
     // The manager is another one, and the module of the VM is loaded again.
     stand.kill_vfund();
     reaches(&guest, HOST);
-    stand.start_vfund();
+    let (rundir, path) = finds(&dir.path().join("ovs"));
+    stand.start_with(&[("OVS_RUNDIR", &*rundir), ("PATH", &*path)]);
     counts_agree(&switch, &guest, &tap);
     ok(&guest, &format!("rmmod vfun && insmod {MODULE}"));
     up(&guest, FIRST);
