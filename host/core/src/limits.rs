@@ -182,10 +182,6 @@ pub const THREADS_LOOK: Duration = Duration::from_secs(1);
 /// Between two looks at the tap devices of ports, each some reads of sysfs: what somebody took away
 /// comes back, and what failed is tried again.
 pub const TAPS_LOOK: Duration = Duration::from_secs(2);
-/// How long a switch has for a change of its ports: it answers in milliseconds, or not at all.
-pub const SWITCH_TIME: Duration = Duration::from_secs(5);
-/// When the program that asks it is ended, if it does not end by itself.
-pub const SWITCH_KILLED: Duration = Duration::from_secs(8);
 /// Ports that switches with DPDK are connected for: two descriptors of the manager each.
 pub const PORT_DRIVERS_MAX: usize = 1024;
 /// Before another keeper is started, where one could not be.

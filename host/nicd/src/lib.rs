@@ -21,21 +21,21 @@
 mod admin;
 mod allocator;
 pub mod ask;
-mod child;
 mod declarations;
 mod files;
 pub mod hands;
 mod heard;
 pub mod limits;
 mod lines;
-pub mod netdev;
 pub mod orders;
 mod places;
 mod ports;
 pub mod providers;
 mod relay;
-mod switch;
 mod wake;
+
+pub use vfun_hostnet::netdev;
+use vfun_hostnet::{child, switch};
 
 pub use allocator::{Settings, run};
 pub use ports::iptables;

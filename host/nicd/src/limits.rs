@@ -35,18 +35,11 @@ pub const FILE_BYTES: u64 = 16 << 20;
 
 /// How long `ip`, `tc` and `bridge` may take: they ask the kernel.
 pub const IP_TIME: Duration = Duration::from_secs(10);
-/// How long Open vSwitch may take to answer what it knows.
-pub const OVS_LOOK: Duration = Duration::from_secs(10);
 /// How long Open vSwitch may take to learn that a VM has left its VF. The VM's agent says so
 /// for 4 s; after that nobody says it any more.
 pub const OVS_LEARNS: Duration = Duration::from_secs(5);
 /// How often it is asked whether it has.
 pub const OVS_LEARNS_LOOK: Duration = Duration::from_millis(100);
-/// How long Open vSwitch may take to make or remove a port. The first port without huge pages
-/// took 5.7 s: DPDK fills its memory.
-pub const OVS_CHANGE: Duration = Duration::from_secs(30);
-/// How much later `ovs-vsctl` is killed, which should have given up by itself.
-pub const OVS_MARGIN: Duration = Duration::from_secs(2);
 /// How long Open vSwitch may take to connect to a VM: it tries once a second.
 pub const OVS_CONNECTS: Duration = Duration::from_secs(10);
 /// How often QEMU is asked whether it has.
@@ -59,11 +52,6 @@ pub const VIRSH_CHANGE: Duration = Duration::from_secs(45);
 /// How long libvirt may go on with a plug whose `virsh` was killed. It gives up after the
 /// 30 s that a domain may be busy; twice that, to be sure.
 pub const VIRSH_DOUBT: Duration = Duration::from_secs(60);
-/// Most that is kept of what a child process says, bytes. A domain's description has some
-/// 20 KB, all links of a host with 1,000 taps some 1 MB.
-pub const CHILD_BYTES: usize = 8 << 20;
-/// How long a killed child process is waited for. One that hangs in the kernel is left.
-pub const CHILD_KILLED: Duration = Duration::from_secs(2);
 
 /// How long QEMU may take to answer: it does so at once unless it is stopped.
 pub const QMP_ANSWER: Duration = Duration::from_secs(10);
@@ -92,10 +80,6 @@ pub const LIST_VFS: Duration = Duration::from_secs(5);
 pub const COUNT: Duration = Duration::from_secs(1);
 /// How often the filters of the VMs' ports are looked at: they change when people change them.
 pub const LOOK_AT_FILTERS: Duration = Duration::from_secs(10);
-/// Interfaces that stand on each other: the kernel allows 8.
-pub const STACKED_MAX: u32 = 8;
-/// Longest sentence about trouble that is passed on, bytes.
-pub const SENTENCE_BYTES: usize = 500;
 /// Lines of one kind in the log a minute: those about VMs, which guests and QEMU can cause; those
 /// about the host, such as quarantines and what operators do; those about one pool.
 pub const LINES_A_MINUTE: u32 = 60;

@@ -328,7 +328,7 @@ const UNSAFE_MAY_BE_IN: &[&str] = &[
     // Processes in namespaces, mounts' attributes, Landlock: no safe library has these calls.
     "host/jail/src/launcher",
     // Requests to the kernel about interfaces: no safe library has these calls.
-    "host/taps/src",
+    "host/hostnet/src",
     // The simulated device's C++.
     "services/fpga/src/sim/ffi.rs",
     // The simulated DMA engine's C++, its pools of memory, and its C interface.

@@ -27,7 +27,7 @@
 //! - `submissions`: what clients wish for of their own modules. `modules`: what is kept of
 //!   these.
 //! - `switches`: ports whose memory a switch with DPDK has.
-//! - `switchports`: such ports in Open vSwitch. `vsctl`: how that is asked.
+//! - `switchports`: such ports in Open vSwitch.
 //! - `system`: what `vfun-rim` needs of it.
 //! - `threads`: how many threads services have, and their priority.
 
@@ -63,7 +63,6 @@ mod switchports;
 mod system;
 mod taps;
 mod threads;
-mod vsctl;
 mod wiring;
 
 pub use again::CHECK;

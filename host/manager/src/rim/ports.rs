@@ -11,6 +11,8 @@ use crate::core::ports::{FUNCTION, Port, PortWay, built_in};
 use std::io;
 use std::os::fd::OwnedFd;
 use vfun_admin::VmName;
+use vfun_hostnet::netdev::Netdev;
+use vfun_hostnet::taps;
 use vfun_wire::Handle;
 
 /// What a manifest says of a client's ports, with what follows from their names.
@@ -54,12 +56,12 @@ impl Daemon {
         let (port, vm) = core.catalog().port_of(g).zip(g.holder.vm.clone()).ok_or_else(gone)?;
         let declared = DeclaredPort { client: g.holder.client_id, vm, port: port.clone() };
         let opened = match self.taps.trouble_of(&declared) {
-            Some(trouble) if !vfun_taps::is_tap(&port.tap) => Err(trouble),
+            Some(trouble) if !Netdev::of_host(&port.tap).is_tap() => Err(trouble),
             // Another port's.
             Some(trouble) if !self.taps.has(&declared) => Err(trouble),
             // It is never made here: nobody would put it into its switch.
-            _ if !vfun_taps::is_tap(&port.tap) => Err("it is being made".into()),
-            _ => vfun_taps::open(&port.tap).map_err(|e| advised(&port.tap, &e)),
+            _ if !Netdev::of_host(&port.tap).is_tap() => Err("it is being made".into()),
+            _ => taps::open(&port.tap).map_err(|e| advised(&port.tap, &e)),
         };
         opened.map_err(|why| {
             tracing::info!(client = %g.holder.client, "port {}: the tap device {}: {why}", port.name, port.tap);

@@ -2,10 +2,10 @@
 //! connects to this manager ([`switches`](super::switches)). The switch's database has them
 //! with the manager's mark, and keeps them while neither of the two runs.
 
-use super::vsctl::vsctl;
 use crate::core::ports::Port;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use vfun_hostnet::switch::Switch;
 
 /// The key of the mark among an interface's `external_ids`.
 const KEY: &str = "virtfun";
@@ -39,18 +39,25 @@ impl SwitchPorts {
         if self.seen.as_ref() == Some(&declared) {
             return;
         }
-        let marked = format!("external_ids:{KEY}=\"{}\"", self.mark);
-        let found = vsctl(&["--bare", "--columns=name", "find", "Interface", &marked]);
-        // Without ports for it nobody waits for a switch that does not run.
-        let heard = found.is_ok() || (declared.is_empty() && self.made.is_empty());
-        let own = found.unwrap_or_default();
-        let others = own.split_whitespace().filter(|name| !declared.contains(*name));
-        let removed: Result<Vec<String>, String> =
-            others.map(|name| vsctl(&["--if-exists", "del-port", name])).collect();
         self.made.retain(|name, _| declared.contains(name));
-        if removed.is_ok() && heard {
+        let removed = self.own().and_then(|own| {
+            let mut others = own.iter().filter(|name| !declared.contains(*name));
+            others.try_for_each(|name| {
+                Switch::of_host().change(&["--if-exists", "del-port", name.as_str()])
+            })
+        });
+        // A switch that does not run has its database later, and is asked again. Without
+        // ports for it nobody waits for that.
+        if removed.is_ok() || declared.is_empty() {
             self.seen = Some(declared);
         }
+    }
+
+    /// The interfaces that bear this manager's mark.
+    fn own(&self) -> Result<Vec<String>, String> {
+        let all = Switch::of_host().table("Interface", &["name", "external_ids"], None)?;
+        let own = all.iter().filter(|row| row.entry("external_ids", KEY) == Some(&self.mark));
+        Ok(own.map(|row| row.text("name")).collect())
     }
 
     /// Sees to it that a port is in its switch.
@@ -73,45 +80,48 @@ impl SwitchPorts {
                 self.socket.display()
             ));
         }
-        let said = |e: String| format!("Open vSwitch says: {e}");
-        if let Some(is_in) = bridge_of(name).map_err(said)? {
-            let own =
-                vsctl(&["--if-exists", "get", "Interface", name, &format!("external_ids:{KEY}")]);
-            if own.map_err(said)?.trim().trim_matches('"') != self.mark {
-                return Err(format!(
-                    "a port {name} is in {is_in} that this manager has not made: give the port another `tap`"
-                ));
-            }
-            if is_in != bridge {
-                vsctl(&["--if-exists", "del-port", name]).map_err(said)?;
-            }
-        }
+        self.leave_other(name, bridge)?;
         self.add(port, bridge, &devargs)?;
         self.made.insert(name.into(), port.clone());
         Ok(())
     }
 
+    /// Takes a port of this manager out of a bridge that is not its own any more.
+    fn leave_other(&self, name: &str, bridge: &str) -> Result<(), String> {
+        let switch = Switch::of_host();
+        let found = switch.table("Interface", &["external_ids"], Some(name)).map_err(said)?;
+        let Some(there) = found.first() else { return Ok(()) };
+        let is_in = switch.ask(&["port-to-br", name]).map_err(said)?;
+        if there.entry("external_ids", KEY) != Some(&self.mark) {
+            return Err(format!(
+                "a port {name} is in {is_in} that this manager has not made: give the port another `tap`"
+            ));
+        }
+        if is_in != bridge {
+            switch.change(&["--if-exists", "del-port", name]).map_err(said)?;
+        }
+        Ok(())
+    }
+
     fn add(&self, port: &Port, bridge: &str, devargs: &str) -> Result<(), String> {
-        let name = port.tap.as_str();
+        let (name, switch) = (port.tap.as_str(), Switch::of_host());
         let words = [
-            "--may-exist".into(),
-            "add-port".into(),
-            bridge.into(),
-            name.into(),
-            "--".into(),
-            "set".into(),
-            "Interface".into(),
-            name.to_owned(),
-            "type=dpdk".into(),
-            format!("options:dpdk-devargs=\"{devargs}\""),
-            format!("mtu_request={}", port.mtu),
-            format!("external_ids:{KEY}=\"{}\"", self.mark),
+            "--may-exist",
+            "add-port",
+            bridge,
+            name,
+            "--",
+            "set",
+            "Interface",
+            name,
+            "type=dpdk",
+            &format!("options:dpdk-devargs=\"{devargs}\""),
+            &format!("mtu_request={}", port.mtu),
+            &format!("external_ids:{KEY}=\"{}\"", self.mark),
         ];
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let said = |e: String| format!("Open vSwitch says: {e}");
-        vsctl(&words).map_err(said)?;
-        let error = vsctl(&["--if-exists", "get", "Interface", name, "error"]).map_err(said)?;
-        match error.trim().trim_matches(['[', ']', '"']) {
+        switch.change(&words).map_err(said)?;
+        let found = switch.table("Interface", &["error"], Some(name)).map_err(said)?;
+        match found.first().map(|row| row.text("error")).unwrap_or_default().as_str() {
             "" => Ok(()),
             why => Err(format!(
                 "Open vSwitch cannot open it: {why} (it needs DPDK, a bridge with datapath_type=netdev, and the driver: `ovs-vsctl get Open_vSwitch . dpdk_initialized other_config:dpdk-extra`; its log says more)"
@@ -120,11 +130,6 @@ impl SwitchPorts {
     }
 }
 
-/// The bridge that a port is in, if there is such a port.
-fn bridge_of(name: &str) -> Result<Option<String>, String> {
-    match vsctl(&["port-to-br", name]) {
-        Ok(bridge) => Ok(Some(bridge.trim().to_owned())),
-        Err(e) if e.contains("no port named") => Ok(None),
-        Err(e) => Err(e),
-    }
+fn said(e: String) -> String {
+    format!("Open vSwitch says: {e}")
 }

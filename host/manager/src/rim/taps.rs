@@ -5,7 +5,6 @@
 //! back.
 
 use super::switchports::SwitchPorts;
-use super::vsctl::vsctl;
 use crate::core::catalog::Catalog;
 use crate::core::ports::{Port, PortWay};
 use crate::limits::TAPS_LOOK;
@@ -15,6 +14,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use vfun_hostnet::netdev::Netdev;
+use vfun_hostnet::switch::Switch;
+use vfun_hostnet::taps;
 
 /// Bytes of a root's path in the mark on a device: the kernel takes 255 bytes in all.
 const ROOT_BYTES: usize = 150;
@@ -111,8 +113,8 @@ impl Taps {
             return;
         }
         self.declared = declared(catalog);
-        let is_own = |tap: &String| behind_mark(&self.mark, &vfun_taps::alias(tap)).is_some();
-        let left_over = || vfun_taps::all().iter().any(is_own);
+        let is_own = |tap: &String| behind_mark(&self.mark, &Netdev::of_host(tap).alias()).is_some();
+        let left_over = || Netdev::all().iter().any(is_own);
         if self.tell.is_none() && self.declared.is_empty() && !left_over() {
             return;
         }
@@ -229,7 +231,7 @@ impl Work {
     }
 
     fn look(&mut self) {
-        for tap in vfun_taps::all().into_iter().filter(|_| self.may_change) {
+        for tap in Netdev::all().into_iter().filter(|_| self.may_change) {
             let is_tap = |d: &DeclaredPort| d.port.way == PortWay::Tap;
             if !self.declared.get(&tap).is_some_and(is_tap) && self.is_own(&tap) {
                 self.made.remove(&tap);
@@ -267,12 +269,12 @@ impl Work {
 
     /// Whether this manager made a device, or one before it.
     fn is_own(&self, tap: &str) -> bool {
-        behind_mark(&self.mark, &vfun_taps::alias(tap)).is_some()
+        behind_mark(&self.mark, &Netdev::of_host(tap).alias()).is_some()
     }
 
     /// Where this manager has put a device, as the device itself says.
     fn put_into(&self, tap: &str) -> Option<PutInto> {
-        let alias = vfun_taps::alias(tap);
+        let alias = Netdev::of_host(tap).alias();
         let rest = behind_mark(&self.mark, &alias)?;
         let bridge = rest.strip_prefix(IN_BRIDGE).map(|b| PutInto::Bridge(b.to_owned()));
         bridge.or_else(|| Some(PutInto::Switch(rest.strip_prefix(IN_SWITCH)?.to_owned())))
@@ -284,24 +286,24 @@ impl Work {
             Some(PutInto::Bridge(bridge)) => format!("{IN_BRIDGE}{bridge}"),
             Some(PutInto::Switch(bridge)) => format!("{IN_SWITCH}{bridge}"),
         };
-        vfun_taps::set_alias(tap, &format!("{}{rest}", self.mark))
+        taps::set_alias(tap, &format!("{}{rest}", self.mark))
             .map_err(|e| format!("its alias could not be written: {e}"))
     }
 
     /// Makes a port's device as it is to be: it is there, in its switch, and up.
     fn make(&mut self, port: &Port) -> Result<(), String> {
         let tap = &port.tap;
-        if !vfun_taps::is_there(tap) {
-            let device = vfun_taps::open(tap).map_err(|e| advised(tap, &e))?;
+        if !Netdev::of_host(tap).is_there() {
+            let device = taps::open(tap).map_err(|e| advised(tap, &e))?;
             // It goes with the descriptor if any of this fails.
             self.note_where(tap, None)?;
             // The host's own IPv6 is not for the VM.
-            vfun_taps::without_ipv6(tap)
+            taps::without_ipv6(tap)
                 .map_err(|e| format!("IPv6 of the host could not be kept off it: {e}"))?;
-            vfun_taps::keep(&device, true).map_err(|e| advised(tap, &e))?;
+            taps::keep(&device, true).map_err(|e| advised(tap, &e))?;
             self.down.insert(tap.clone());
         }
-        if !vfun_taps::is_tap(tap) {
+        if !Netdev::of_host(tap).is_tap() {
             return Err(format!(
                 "an interface {tap} is there that is no tap device: give the port another `tap`"
             ));
@@ -316,9 +318,9 @@ impl Work {
         } else if known.is_some() && !self.down.contains(tap) {
             return Ok(());
         }
-        vfun_taps::set_mtu(tap, port.mtu).map_err(|e| format!("its MTU {}: {e}", port.mtu))?;
+        taps::set_mtu(tap, port.mtu).map_err(|e| format!("its MTU {}: {e}", port.mtu))?;
         if self.down.contains(tap) {
-            vfun_taps::set_up(tap).map_err(|e| format!("it could not be set up: {e}"))?;
+            taps::set_up(tap).map_err(|e| format!("it could not be set up: {e}"))?;
             self.down.remove(tap);
         }
         self.made.insert(tap.clone(), port.clone());
@@ -335,7 +337,7 @@ impl Work {
             self.note_where(tap, None)?;
         }
         let Some(switch) = wanted else { return Ok(false) };
-        let put = match (vfun_taps::is_bridge(switch), vfun_taps::master(tap)) {
+        let put = match (Netdev::of_host(switch).is_bridge(), Netdev::of_host(tap).master()) {
             (true, Some(master)) if master == switch => return Ok(false),
             (true, Some(master)) => {
                 return Err(format!(
@@ -343,14 +345,14 @@ impl Work {
                 ));
             }
             (true, None) => {
-                vfun_taps::join(switch, tap)
+                taps::join(switch, tap)
                     .map_err(|e| format!("it could not be put into the bridge {switch}: {e}"))?;
                 PutInto::Bridge(switch.to_owned())
             }
             // Once: its database keeps the port, and who takes it out there means it.
             (false, _) if matches!(was, Some(PutInto::Switch(_))) => return Ok(false),
             (false, _) => {
-                vsctl(&["--may-exist", "add-port", switch, tap]).map_err(|e| {
+                Switch::of_host().change(&["--may-exist", "add-port", switch, tap]).map_err(|e| {
                     format!("{switch} is no bridge of Linux, and Open vSwitch says: {e}")
                 })?;
                 PutInto::Switch(switch.to_owned())
@@ -366,7 +368,7 @@ impl Work {
             leave(&put, tap)?;
             self.note_where(tap, None)?;
         }
-        let removed = vfun_taps::open(tap).and_then(|device| vfun_taps::keep(&device, false));
+        let removed = taps::open(tap).and_then(|device| taps::keep(&device, false));
         removed.map_err(|e| match e.kind() {
             io::ErrorKind::ResourceBusy => {
                 "it goes as soon as the service that has it open has closed it".into()
@@ -379,14 +381,14 @@ impl Work {
 /// What is to be done by hand with a device that is not this manager's to change.
 fn as_it_is(port: &Port) -> Result<(), String> {
     let tap = &port.tap;
-    if !vfun_taps::is_up(tap) {
+    if !Netdev::of_host(tap).is_up() {
         return Err(format!(
             "it is down, and is not this manager's to change: `ip link set {tap} up`"
         ));
     }
-    match (&port.switch, vfun_taps::master(tap)) {
+    match (&port.switch, Netdev::of_host(tap).master()) {
         (Some(switch), master)
-            if vfun_taps::is_bridge(switch) && master.as_ref() != Some(switch) =>
+            if Netdev::of_host(switch).is_bridge() && master.as_ref() != Some(switch) =>
         {
             Err(format!(
                 "it is not in {switch}, and is not this manager's to change: `ip link set {tap} master {switch}`"
@@ -399,12 +401,12 @@ fn as_it_is(port: &Port) -> Result<(), String> {
 /// Takes a device out of where it was put. A bridge of Linux that is gone has let it go.
 fn leave(put: &PutInto, tap: &str) -> Result<(), String> {
     let left = match put {
-        PutInto::Bridge(bridge) if vfun_taps::master(tap).as_ref() == Some(bridge) => {
-            vfun_taps::leave(bridge, tap).map_err(|e| e.to_string())
+        PutInto::Bridge(bridge) if Netdev::of_host(tap).master().as_ref() == Some(bridge) => {
+            taps::leave(bridge, tap).map_err(|e| e.to_string())
         }
         PutInto::Bridge(_) => Ok(()),
         // Its database has it also while the switch does not run.
-        PutInto::Switch(_) => vsctl(&["--if-exists", "del-port", tap]).map(drop),
+        PutInto::Switch(_) => Switch::of_host().change(&["--if-exists", "del-port", tap]),
     };
     left.map_err(|e| {
         format!("it could not be taken out of {}, which is tried again: {e}", put.name())

@@ -20,7 +20,8 @@ pub struct Switch {
 pub struct Row(BTreeMap<String, Value>);
 
 impl Row {
-    #[cfg(test)]
+    /// One that a test makes up.
+    #[doc(hidden)]
     pub fn new(columns: serde_json::Map<String, Value>) -> Self {
         Row(columns.into_iter().collect())
     }
@@ -83,6 +84,12 @@ impl Switch {
         Switch { folder }
     }
 
+    /// The one of this host: where its programs look for it.
+    pub fn of_host() -> Self {
+        let folder = std::env::var_os("OVS_RUNDIR").unwrap_or_else(|| "/var/run/openvswitch".into());
+        Switch::new(folder.into())
+    }
+
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -100,6 +107,11 @@ impl Switch {
         rows(&self.vsctl(&words, OVS_LOOK)?)
     }
 
+    /// Asks something that changes nothing: what `ovs-vsctl` prints.
+    pub fn ask(&self, words: &[&str]) -> Result<String, String> {
+        self.vsctl(words, OVS_LOOK)
+    }
+
     /// Changes the database, and waits until the switch has followed.
     pub fn change(&self, words: &[&str]) -> Result<(), String> {
         self.vsctl(words, OVS_CHANGE).map(drop)
@@ -109,7 +121,7 @@ impl Switch {
         let socket = self.folder.join("db.sock");
         if !socket.exists() {
             return Err(format!(
-                "no Open vSwitch runs with its sockets in {}: start it, or make the pool with --switch and the folder that has its db.sock",
+                "no Open vSwitch runs with its sockets in {}: start it, or say which folder has its db.sock (pools of network VFs: --switch; ports: OVS_RUNDIR)",
                 self.folder.display()
             ));
         }

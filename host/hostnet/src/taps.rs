@@ -7,6 +7,7 @@
 
 #![allow(unsafe_code)]
 
+use crate::netdev::Netdev;
 use libc::{c_char, c_int, c_short, c_ulong, ifreq};
 use std::ffi::CString;
 use std::io;
@@ -97,8 +98,7 @@ pub fn keep(tap: &OwnedFd, stays: bool) -> io::Result<()> {
 /// Sets an interface's MTU, in bytes behind an Ethernet header. One that it has is not touched.
 pub fn set_mtu(name: &str, mtu: u16) -> io::Result<()> {
     let (socket, mut r) = (socket()?, request(name)?);
-    let file = Path::new("/sys/class/net").join(name).join("mtu");
-    if std::fs::read_to_string(file)?.trim() == mtu.to_string() {
+    if Netdev::of_host(name).read("mtu") == Some(mtu.to_string()) {
         return Ok(());
     }
     r.ifr_ifru.ifru_mtu = mtu.into();
@@ -115,54 +115,9 @@ pub fn set_up(name: &str) -> io::Result<()> {
     ask(&socket, libc::SIOCSIFFLAGS as c_ulong, &mut r)
 }
 
-/// Whether the interface of this name is a bridge of Linux.
-pub fn is_bridge(name: &str) -> bool {
-    is_name(name) && Path::new("/sys/class/net").join(name).join("bridge").is_dir()
-}
-
-/// Whether there is an interface of this name.
-pub fn is_there(name: &str) -> bool {
-    is_name(name) && Path::new("/sys/class/net").join(name).exists()
-}
-
-/// Who made an interface, in the text that people see in `ip link` (its alias); empty if
-/// nobody said so.
-pub fn alias(name: &str) -> String {
-    let file = Path::new("/sys/class/net").join(name).join("ifalias");
-    std::fs::read_to_string(file).unwrap_or_default().trim_end().to_owned()
-}
-
-/// Writes that text, of at most 255 bytes.
+/// Writes the text that people see in `ip link`, of at most 255 bytes.
 pub fn set_alias(name: &str, text: &str) -> io::Result<()> {
     std::fs::write(Path::new("/sys/class/net").join(name).join("ifalias"), text)
-}
-
-/// All interfaces of this network namespace, by name.
-pub fn all() -> Vec<String> {
-    let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
-    entries.filter_map(|e| e.file_name().into_string().ok()).collect()
-}
-
-/// The bridge or switch that an interface is in, if it is in one.
-pub fn master(name: &str) -> Option<String> {
-    let to = std::fs::read_link(Path::new("/sys/class/net").join(name).join("master")).ok()?;
-    Some(to.file_name()?.to_string_lossy().into_owned())
-}
-
-/// Whether an interface is a tap device.
-pub fn is_tap(name: &str) -> bool {
-    let flags = |text: String| u32::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok();
-    let file = Path::new("/sys/class/net").join(name).join("tun_flags");
-    let found = is_name(name).then(|| std::fs::read_to_string(file).ok()).flatten().and_then(flags);
-    found.is_some_and(|flags| flags & libc::IFF_TAP as u32 != 0)
-}
-
-/// Whether an interface is set up.
-pub fn is_up(name: &str) -> bool {
-    let flags = |text: String| u32::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok();
-    let file = Path::new("/sys/class/net").join(name).join("flags");
-    let found = std::fs::read_to_string(file).ok().and_then(flags);
-    found.is_some_and(|flags| flags & libc::IFF_UP as u32 != 0)
 }
 
 /// Keeps the host's own IPv6 off an interface. A host without IPv6 has none there.
@@ -231,15 +186,17 @@ mod tests {
         assert_eq!(mtu.trim(), "1400");
         keep(&tap, true).unwrap();
         set_alias(&name, "who made it").unwrap();
-        assert_eq!(alias(&name), "who made it");
-        assert!(all().contains(&name));
+        let device = Netdev::of_host(&name);
+        assert_eq!(device.alias(), "who made it");
+        assert!(Netdev::all().contains(&name));
         drop(tap);
-        assert!(is_there(&name) && is_tap(&name) && is_up(&name) && !is_tap("lo"));
-        assert!(!is_bridge(&name) && master(&name).is_none());
+        assert!(device.is_there() && device.is_tap() && device.is_up());
+        assert!(!Netdev::of_host("lo").is_tap());
+        assert!(!device.is_bridge() && device.master().is_none());
         without_ipv6(&name).unwrap();
         let again = open(&name).unwrap();
         keep(&again, false).unwrap();
         drop(again);
-        assert!(!is_there(&name));
+        assert!(!device.is_there());
     }
 }

@@ -3,6 +3,10 @@
 use crate::limits::STACKED_MAX;
 use std::path::{Path, PathBuf};
 
+/// Flags of interfaces: `IFF_TAP` of linux/if_tun.h, `IFF_UP` of linux/if.h.
+const TAP: u32 = 2;
+const UP: u32 = 1;
+
 /// An interface by its name, there or not.
 pub struct Netdev {
     folder: PathBuf,
@@ -12,6 +16,17 @@ pub struct Netdev {
 impl Netdev {
     pub fn new(sys: &Path, name: &str) -> Self {
         Netdev { folder: sys.join("class/net").join(name), name: name.to_owned() }
+    }
+
+    /// One of this host.
+    pub fn of_host(name: &str) -> Self {
+        Netdev::new(Path::new("/sys"), name)
+    }
+
+    /// All of this host's, in this network namespace, by name.
+    pub fn all() -> Vec<String> {
+        let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+        entries.filter_map(|e| e.file_name().into_string().ok()).collect()
     }
 
     pub fn name(&self) -> &str {
@@ -30,8 +45,23 @@ impl Netdev {
         self.folder.join("bridge").is_dir()
     }
 
+    /// Whether it is a tap device: one with whole Ethernet frames.
     pub fn is_tap(&self) -> bool {
-        self.folder.join("tun_flags").exists()
+        self.flags("tun_flags").is_some_and(|flags| flags & TAP != 0)
+    }
+
+    /// Whether it is set up.
+    pub fn is_up(&self) -> bool {
+        self.flags("flags").is_some_and(|flags| flags & UP != 0)
+    }
+
+    fn flags(&self, file: &str) -> Option<u32> {
+        u32::from_str_radix(self.read(file)?.strip_prefix("0x")?, 16).ok()
+    }
+
+    /// Who made it, in the text that people see in `ip link` (its alias); empty if nobody said so.
+    pub fn alias(&self) -> String {
+        self.read("ifalias").unwrap_or_default()
     }
 
     /// A file's text, without the end of the line.
