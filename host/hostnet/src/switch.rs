@@ -86,7 +86,8 @@ impl Switch {
 
     /// The one of this host: where its programs look for it.
     pub fn of_host() -> Self {
-        let folder = std::env::var_os("OVS_RUNDIR").unwrap_or_else(|| "/var/run/openvswitch".into());
+        let folder =
+            std::env::var_os("OVS_RUNDIR").unwrap_or_else(|| "/var/run/openvswitch".into());
         Switch::new(folder.into())
     }
 

@@ -113,7 +113,8 @@ impl Taps {
             return;
         }
         self.declared = declared(catalog);
-        let is_own = |tap: &String| behind_mark(&self.mark, &Netdev::of_host(tap).alias()).is_some();
+        let is_own =
+            |tap: &String| behind_mark(&self.mark, &Netdev::of_host(tap).alias()).is_some();
         let left_over = || Netdev::all().iter().any(is_own);
         if self.tell.is_none() && self.declared.is_empty() && !left_over() {
             return;
@@ -352,9 +353,9 @@ impl Work {
             // Once: its database keeps the port, and who takes it out there means it.
             (false, _) if matches!(was, Some(PutInto::Switch(_))) => return Ok(false),
             (false, _) => {
-                Switch::of_host().change(&["--may-exist", "add-port", switch, tap]).map_err(|e| {
-                    format!("{switch} is no bridge of Linux, and Open vSwitch says: {e}")
-                })?;
+                Switch::of_host().change(&["--may-exist", "add-port", switch, tap]).map_err(
+                    |e| format!("{switch} is no bridge of Linux, and Open vSwitch says: {e}"),
+                )?;
                 PutInto::Switch(switch.to_owned())
             }
         };
