@@ -209,6 +209,7 @@ static int vfun_close(struct rte_eth_dev *dev)
 		return 0;
 	vfun_talk_end(v);
 	vfun_rx_release(dev, 0);
+	vfun_ringers_leave(v->ringers);
 	pthread_mutex_destroy(&v->lock);
 	/* It lies in our private part, which ethdev frees. */
 	dev->data->mac_addrs = NULL;
@@ -299,8 +300,8 @@ static void set_up(struct rte_eth_dev *dev)
 	struct vfun_eth *v = dev->data->dev_private;
 
 	v->dev = dev;
+	v->ringers = vfun_ringers_new();
 	v->talk.fd = -1;
-	v->txq.bell.fd = -1;
 	v->rxq.gate.shut = v->txq.gate.shut = VFUN_SHUT_EMPTY;
 	pthread_mutex_init(&v->lock, NULL);
 	rte_eth_random_addr(v->mac.addr_bytes);
@@ -315,9 +316,11 @@ static void set_up(struct rte_eth_dev *dev)
 /* Gets the memory, or who will give it. */
 static int begin(struct vfun_eth *v, struct vfun_port_place *place, struct vfun_error *e)
 {
-	const struct vfun_bell none = { .fd = -1 };
+	const struct vfun_bell none = { .ringer = NULL };
 	struct vfun_port port;
 
+	if (!v->ringers)
+		return vfun_wrong(e, "no memory for one more device");
 	if (place->socket)
 		return vfun_talk_begin(v, place, e);
 	if (vfun_port_open(&port, place, e))

@@ -53,21 +53,6 @@ void vfun_gate_open(struct vfun_gate *g, uint32_t why)
 	__atomic_fetch_and(&g->shut, ~why, __ATOMIC_SEQ_CST);
 }
 
-void vfun_ring(const struct vfun_bell *bell)
-{
-	uint64_t once = 1;
-	ssize_t done;
-
-	if (bell->fd < 0)
-		return;
-	/* Others of the host count it up, too. */
-	if (bell->news)
-		__atomic_fetch_add(bell->news, 1, __ATOMIC_RELEASE);
-	/* If there is no room, so much was rung that the peer wakes up anyhow. */
-	done = write(bell->fd, &once, sizeof(once));
-	(void)done;
-}
-
 /* ---- receiving ------------------------------------------------------ */
 
 static uint16_t receive(struct vfun_rx_queue *q, struct rte_mbuf **bufs, uint16_t count)
@@ -157,7 +142,7 @@ uint16_t vfun_tx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count)
 	if (!count || !enter(&q->gate))
 		return 0;
 	done = put(q, bufs, count);
-	if (vfun_packet_publish(&q->tx) && q->bell.fd >= 0 && vfun_packet_must_ring(&q->tx))
+	if (vfun_packet_publish(&q->tx) && q->bell.ringer && vfun_packet_must_ring(&q->tx))
 		vfun_ring(&q->bell);
 	leave(&q->gate);
 	rte_pktmbuf_free_bulk(bufs, done);

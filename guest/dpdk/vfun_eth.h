@@ -20,6 +20,7 @@
 
 #include "vfun_packet.h"
 #include "vfun_port.h"
+#include "vfun_ring.h"
 
 extern int vfun_log;
 #define VFUN_LOG(level, ...) rte_log(RTE_LOG_##level, vfun_log, "net_vfun: " __VA_ARGS__)
@@ -68,8 +69,6 @@ uint16_t vfun_tx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count);
 void vfun_gate_shut(struct vfun_gate *g, uint32_t why);
 /* Takes one reason away; it is open when there is no other one. */
 void vfun_gate_open(struct vfun_gate *g, uint32_t why);
-/* Rings the peer, if there is a bell. */
-void vfun_ring(const struct vfun_bell *bell);
 
 /* ---- the device ----------------------------------------------------- */
 
@@ -102,6 +101,7 @@ struct vfun_eth {
 	struct vfun_tx_queue txq;
 	struct rte_eth_dev *dev;
 	struct rte_ether_addr mac;
+	struct vfun_ringers *ringers;
 	struct vfun_talk talk;
 	pthread_mutex_t lock;           /* all below is for who has it */
 	struct vfun_port port;

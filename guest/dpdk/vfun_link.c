@@ -145,6 +145,9 @@ int vfun_link_hear(int fd, struct vfun_link_heard *heard, struct vfun_error *e)
 	int fds[DESCRIPTORS];
 
 	heard->memory = heard->bell = -1;
+	/* An end that left words of ours unread shows first; what it said before is there still. */
+	if (got < 0 && errno == ECONNRESET)
+		got = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return VFUN_LINK_NOTHING;
 	if (got <= 0)

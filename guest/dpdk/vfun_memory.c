@@ -142,7 +142,7 @@ void vfun_eth_detach(struct vfun_eth *v)
 	old = v->port;
 	bell = v->txq.bell;
 	v->port = (struct vfun_port){ .ring = 0 };
-	v->txq.bell = (struct vfun_bell){ .fd = -1 };
+	v->txq.bell = (struct vfun_bell){ .ringer = NULL };
 	pthread_mutex_unlock(&v->lock);
 	vfun_port_unmap(&old);
 	vfun_bell_close(&bell);

@@ -15,9 +15,6 @@
 #include "vfun_packet.h"
 #include "vfun_port.h"
 
-/* Bytes of a page of the port's memory. */
-#define PAGE 4096ull
-
 int vfun_wrong(struct vfun_error *e, const char *format, ...)
 {
 	va_list args;
@@ -28,8 +25,7 @@ int vfun_wrong(struct vfun_error *e, const char *format, ...)
 	return -1;
 }
 
-/* Whether nobody can take pages of this file away. */
-static int is_firm(int fd)
+int vfun_port_is_firm(int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct statfs fs;
@@ -83,7 +79,7 @@ int vfun_port_map(struct vfun_port *port, int fd, uint64_t mine, uint64_t theirs
 				  VFUN_PACKET_RING_MIN, VFUN_PACKET_RING_MAX,
 				  (unsigned long long)ring);
 	/* First of all: before it is known to be sealed, the size can change. */
-	if (!is_firm(fd))
+	if (!vfun_port_is_firm(fd))
 		return vfun_wrong(e, "the port's memory is not sealed against shrinking: its owner could end this process by truncating it; seal it with F_SEAL_SHRINK");
 	if (check(fd, mine, theirs, ring, e))
 		return -1;
@@ -117,55 +113,4 @@ void vfun_port_unmap(struct vfun_port *port)
 	if (port->theirs)
 		munmap((void *)(uintptr_t)port->theirs, VFUN_PACKET_RING_OFF + port->ring);
 	*port = (struct vfun_port){ .ring = 0 };
-}
-
-static int is_eventfd(int fd, struct vfun_error *e)
-{
-	static const char eventfd[] = "anon_inode:[eventfd]";
-	char at[64], is[sizeof(eventfd)];
-	ssize_t bytes;
-
-	snprintf(at, sizeof(at), "/proc/self/fd/%d", fd);
-	bytes = readlink(at, is, sizeof(is));
-	if (bytes < 0)
-		return vfun_wrong(e, "what rings the peer cannot be looked at: %s: %s", at, strerror(errno));
-	if (bytes != sizeof(eventfd) - 1 || memcmp(is, eventfd, (size_t)bytes))
-		return vfun_wrong(e, "what rings the peer is no eventfd");
-	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK))
-		return vfun_wrong(e, "what rings the peer cannot be made nonblocking: %s", strerror(errno));
-	return 0;
-}
-
-int vfun_bell_open(struct vfun_bell *bell, int fd, int memory, uint64_t news,
-		   struct vfun_error *e)
-{
-	uint64_t page = news / PAGE * PAGE;
-	struct stat st;
-
-	*bell = (struct vfun_bell){ .fd = -1 };
-	if (is_eventfd(fd, e))
-		return -1;
-	if (news) {
-		if (!is_firm(memory) || fstat(memory, &st) || news % 8 ||
-		    (!S_ISCHR(st.st_mode) && page + PAGE > (uint64_t)st.st_size))
-			return vfun_wrong(e, "the word at byte %llu that is counted up for the peer does not lie in the port's memory",
-					  (unsigned long long)news);
-		bell->page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, (off_t)page);
-		if (bell->page == MAP_FAILED) {
-			bell->page = NULL;
-			return vfun_wrong(e, "the word that is counted up for the peer cannot be mapped: %s", strerror(errno));
-		}
-		bell->news = (uint64_t *)bell->page + news % PAGE / 8;
-	}
-	bell->fd = fd;
-	return 0;
-}
-
-void vfun_bell_close(struct vfun_bell *bell)
-{
-	if (bell->page)
-		munmap(bell->page, PAGE);
-	if (bell->fd >= 0)
-		close(bell->fd);
-	*bell = (struct vfun_bell){ .fd = -1 };
 }

@@ -42,20 +42,7 @@ int vfun_port_open(struct vfun_port *port, const struct vfun_port_place *place,
 		   struct vfun_error *e);
 void vfun_port_unmap(struct vfun_port *port);
 
-/* What rings the peer. */
-struct vfun_bell {
-	int fd;                         /* an eventfd; -1: nothing rings */
-	uint64_t *news;                 /* counted up before (R-CHN-8); NULL: no such word */
-	void *page;                     /* in which it lies */
-};
-
-/*
- * Makes a bell of a descriptor, which is its own then, and of the word at byte `news` of
- * the port's memory (0: none). 0, or -1 with a sentence: to write to what is no eventfd could
- * end this process, or hold it.
- */
-int vfun_bell_open(struct vfun_bell *bell, int fd, int memory, uint64_t news,
-		   struct vfun_error *e);
-void vfun_bell_close(struct vfun_bell *bell);
+/* Whether nobody can take pages of this file away. */
+int vfun_port_is_firm(int fd);
 
 #endif

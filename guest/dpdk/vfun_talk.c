@@ -152,7 +152,7 @@ static int take(struct vfun_eth *v, struct vfun_link_heard *heard)
 {
 	const struct vfun_port_word *w = &heard->word;
 	struct vfun_talk *t = &v->talk;
-	struct vfun_bell bell = { .fd = -1 };
+	struct vfun_bell bell = { .ringer = NULL };
 	struct vfun_error e;
 	struct vfun_port port;
 
@@ -161,11 +161,12 @@ static int take(struct vfun_eth *v, struct vfun_link_heard *heard)
 	if (let_go(v))
 		return -1;
 	if (heard->bell >= 0 &&
-	    vfun_bell_open(&bell, heard->bell, heard->memory, w->news, &e)) {
+	    vfun_bell_open(&bell, v->ringers, heard->bell, heard->memory, w->news, &e)) {
 		complain(v, &e);
 		return vfun_link_let_go(t->fd, w->handle);
 	}
-	heard->bell = -1;
+	if (bell.ringer)
+		heard->bell = -1;
 	if (vfun_port_map(&port, heard->memory, w->mine, w->theirs, w->ring, &e)) {
 		vfun_bell_close(&bell);
 		complain(v, &e);

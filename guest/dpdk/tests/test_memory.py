@@ -9,7 +9,7 @@ import threading
 import time
 
 from case import Case
-from memory import HEAD, SENT, STATE, TAKEN, WAKE, Owner, Port
+from memory import HEAD, SENT, STATE, TAIL, TAKEN, WAKE, Owner, Port
 from switch import until
 
 BURST = 32
@@ -229,10 +229,47 @@ class Memory(Case):
         until("the peer is told", lambda: rings() > expected)
         self.assertEqual(rings(), expected + 1)
         self.owner.drop(self.a)
+        until("the peer is told", lambda: rings() > expected + 1)
         self.assertEqual(rings(), expected + 2)
         self.assertEqual(self.a.news(), rings(), "each ring is counted before")
         program.stop()
         os.close(bell)
+
+    def test_a_bell_that_others_make_wait_holds_nobody(self):
+        bells = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(5)]
+
+        def greet(driver):
+            driver.welcome()
+            driver.give(self.a, bells[0])
+        self.owner.greet = greet
+        program = self.program("a/host", "txonly")
+        until("frames come", lambda: self.a.word(0, SENT) > 0)
+        driver = self.owner.driver("a/host")
+        for bell in bells[:4]:
+            # As the process of a VM could: it is full, and a write to it waits.
+            step = 1 << 63
+            while step:
+                try:
+                    os.eventfd_write(bell, step)
+                except BlockingIOError:
+                    step >>= 1
+            os.set_blocking(bell, True)
+            before = self.a.news()
+            until("the driver rings on", lambda: self.sleeps(self.a) and self.a.news() > before + 5)
+            driver.drop(self.a.handle)
+            self.a = Port("a")
+            driver.give(self.a, bells[bells.index(bell) + 1])
+        # So many threads wait now that this device gets no more.
+        driver.lets_go(self.a.handle)
+        program.stop()
+        for bell in bells:
+            os.close(bell)
+
+    def sleeps(self, port):
+        """The guest asks to be rung at the next frame, and takes what there is."""
+        port.set_word(1, WAKE, port.word(0, HEAD))
+        port.set_word(1, TAIL, port.word(0, HEAD))
+        return True
 
     def storm(self, memories, seconds):
         """Takes back and gives as fast as it goes, each end by itself, then without a pause; what is there last."""

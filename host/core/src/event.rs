@@ -1,6 +1,6 @@
 //! What goes into the state machine and what comes out.
 
-use super::grant::GrantState;
+use super::grant::{AtSwitch, GrantState};
 use super::ports::Port;
 use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
@@ -187,6 +187,8 @@ pub enum Event {
     SwitchTakes {
         /// The channel's grant.
         channel: Handle,
+        /// Which switch, for which port.
+        switch: AtSwitch,
     },
     /// A switch no longer touches the memory of a port's channel.
     SwitchLetGo {

@@ -335,9 +335,23 @@ pub struct Grant {
     pub since_ms: u64,
     /// Starts of its service after the first.
     pub restarts: u32,
-    /// A switch has the memory of its channel mapped, for the port of this name on the host.
+    /// With a port: how it was declared when it was granted, as [`Port::print`] says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at_switch: Option<String>,
+    pub port: Option<u64>,
+    /// A switch has the memory of its channel mapped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_switch: Option<AtSwitch>,
+}
+
+/// Which switch has the memory of a port's channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AtSwitch {
+    /// The port's name on the host.
+    pub port: String,
+    /// The switch's process, and when that began, in ticks since the system's start: so that
+    /// it can be told from another one that got its number later.
+    pub pid: u32,
+    pub began: u64,
 }
 
 impl Grant {

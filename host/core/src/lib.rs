@@ -81,7 +81,7 @@ mod window;
 
 pub use catalog::Catalog;
 pub use event::*;
-pub use grant::{Grant, GrantState, Stage};
+pub use grant::{AtSwitch, Grant, GrantState, Stage};
 pub use rules::{Charges, Effects, admit, may_submit};
 pub use vfun_admin::DrainOf;
 pub use vfun_policy as policy;
@@ -217,7 +217,7 @@ impl Core {
             Event::Catalog(catalog) => {
                 let old = std::mem::replace(&mut self.catalog, catalog);
                 self.outdate(&old);
-                self.take_changed_ports(now, &old, out);
+                self.take_changed_ports(now, out);
                 self.apply_policy(now, out);
             }
             Event::Revoke { grant } => {
@@ -254,7 +254,7 @@ impl Core {
             Event::ChannelOpenFailed { service, channel, reason } => {
                 self.channel_open_failed(now, service, channel, &reason, out);
             }
-            Event::SwitchTakes { channel } => self.switch_takes(channel),
+            Event::SwitchTakes { channel, switch } => self.switch_takes(channel, switch),
             Event::SwitchLetGo { channel } => self.switch_let_go(channel, out),
             Event::ChannelClosed { service, channel } => {
                 self.channel_closed(now, service, channel, out);

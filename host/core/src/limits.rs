@@ -182,6 +182,11 @@ pub const THREADS_LOOK: Duration = Duration::from_secs(1);
 /// Between two looks at the tap devices of ports, each some reads of sysfs: what somebody took away
 /// comes back, and what failed is tried again.
 pub const TAPS_LOOK: Duration = Duration::from_secs(2);
+/// A question to Open vSwitch that failed after so long was not answered.
+pub const SWITCH_SLOW: Duration = Duration::from_secs(3);
+/// How long an Open vSwitch that did not answer is left alone, and a port that it could not open,
+/// too: each try may take it half a minute.
+pub const SWITCH_REST: Duration = Duration::from_secs(30);
 /// Ports that switches with DPDK are connected for: two descriptors of the manager each.
 pub const PORT_DRIVERS_MAX: usize = 1024;
 /// Before another keeper is started, where one could not be.

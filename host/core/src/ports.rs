@@ -2,7 +2,7 @@
 //! ports its VMs have; a VM's kernel module has each by a channel of the function `ports`.
 
 use super::catalog::{Catalog, Client, Function};
-use super::grant::{Grant, Shape, Stage};
+use super::grant::{AtSwitch, Grant, Shape, Stage};
 use super::grants::Key;
 use super::sessions::Session;
 use super::{Action, Core, nacks};
@@ -144,6 +144,15 @@ fn bits(parts: &[&str]) -> [u8; 32] {
 }
 
 impl Port {
+    /// A number that is another one when anything of the port is.
+    pub fn print(&self) -> u64 {
+        let Port { name, number, mac, mtu, ring_bytes, way, tap, switch } = self;
+        let terms = format!("{number} {mac} {mtu} {ring_bytes} {}", way.text());
+        // No bridge has an empty name.
+        let hash = bits(&["print", name, &terms, tap, switch.as_deref().unwrap_or("")]);
+        u64::from_le_bytes(hash[..8].try_into().expect("eight of 32"))
+    }
+
     /// The address of a port that names none: one of those that everybody may give out.
     pub fn own_mac(client: &str, vm: &str, port: &str) -> Mac {
         let hash = bits(&["mac", client, vm, port]);
@@ -212,6 +221,19 @@ impl Catalog {
 }
 
 impl Core {
+    /// The port that a shape names, of a session's VM.
+    pub(super) fn port_of_shape<'a>(
+        &self,
+        s: &Session,
+        client: &'a Client,
+        shape: &Shape,
+    ) -> Option<&'a Port> {
+        let vm = self.windows.get(&s.window)?.vm.as_deref()?;
+        let packets = shape.kind == ChannelKind::Packets;
+        let number = packets.then(|| PacketsShape::read(&shape.shape).ok())??.port.get();
+        client.port(vm, number)
+    }
+
     /// Whether a session may have the port that it asks for: its VM has it, as large as it
     /// was asked for, and no other channel is its way there.
     pub(super) fn check_port(
@@ -226,7 +248,7 @@ impl Core {
         let asked = PacketsShape::read(&shape.shape).map_err(|_| nacks::shape(shape))?;
         let number = asked.port.get();
         let vm = self.windows.get(&s.window).and_then(|w| w.vm.as_deref());
-        let Some((vm, port)) = vm.and_then(|vm| Some((vm, client.port(vm, number)?))) else {
+        let Some(port) = self.port_of_shape(s, client, shape) else {
             return Err(nacks::no_such_port(&client.name, number));
         };
         if asked.ring_bytes.get() != port.ring_bytes {
@@ -237,7 +259,7 @@ impl Core {
         let taken = others.any(|g| {
             let over = matches!(g.stage, Stage::Broken { .. } | Stage::Closing { .. });
             let same = self.catalog.port_of(g).is_some_and(|p| p.number == number);
-            !over && same && g.holder.vm.as_deref() == Some(vm)
+            !over && same && g.holder.vm.as_deref() == vm
         });
         match taken {
             true => Err(nacks::port_taken(port)),
@@ -256,15 +278,11 @@ impl Core {
         self.catalog.port_of(g).is_some_and(|p| p.way == PortWay::Dpdk)
     }
 
-    pub(super) fn switch_takes(&mut self, grant: Handle) {
-        let Some(port) = self.grants.get(grant).ok().and_then(|g| self.catalog.port_of(g)) else {
-            return;
-        };
-        let name = port.tap.clone();
+    pub(super) fn switch_takes(&mut self, grant: Handle, switch: AtSwitch) {
         if self.may_go_to_switch(grant)
             && let Some(g) = self.grants.get_mut(grant)
         {
-            g.at_switch = Some(name);
+            g.at_switch = Some(switch);
         }
     }
 
@@ -278,14 +296,11 @@ impl Core {
         }
     }
 
-    /// Takes ports away that are no more what they were when they were granted.
-    pub(super) fn take_changed_ports(&mut self, now: u64, old: &Catalog, out: &mut Vec<Action>) {
-        let changed = self.grants.iter().filter(|(_, g)| {
-            g.subject.shape.kind == ChannelKind::Packets
-                && self.catalog.port_of(g) != old.port_of(g)
-        });
-        let changed: Vec<_> = changed.map(|(handle, _)| handle).collect();
-        for grant in changed {
+    /// Takes ports away that are no more what they were when they were granted: also those
+    /// that changed while no manager was there.
+    pub(super) fn take_changed_ports(&mut self, now: u64, out: &mut Vec<Action>) {
+        let other = |g: &Grant| g.port != self.catalog.port_of(g).map(Port::print);
+        for grant in self.all_of(|g| g.port.is_some() && !g.is_over() && other(g)) {
             self.take_grant(now, grant, "its port was changed or removed", out);
         }
     }

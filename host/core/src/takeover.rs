@@ -27,6 +27,8 @@ impl Core {
         self.resume_buffers(out);
         // Policy may have been changed while no manager was there.
         self.apply_policy(now, out);
+        // So may manifests.
+        self.take_changed_ports(now, out);
         // What was told while no manager was there may not have been heard.
         for grant in self.all_of(Grant::keeps_vf) {
             if let Some(Stage::Broken { since_ms, .. } | Stage::Closing { since_ms, .. }) =

@@ -86,6 +86,10 @@ impl<M: Memory> Program<M> {
                 return None;
             }
             self.bits.push(None);
+            // One word more comes into the round that was begun, and takes nobody's turn.
+            if self.unheard > 0 && bit.is_multiple_of(64) {
+                self.unheard = bit / 64 + 1;
+            }
         }
         self.bits[bit] = Some(qp);
         // So that no queue pair needs memory when its turn comes.

@@ -345,6 +345,22 @@ fn a_port_has_one_switch_and_survives_its_end() {
     carrier(&guest);
     driver.serving(|| reaches(&guest, PEER));
 
+    // It goes before it has read of its memory: nobody holds that then.
+    let had = driver.memory.take().unwrap().handle;
+    driver.say(ask::LET_GO, had, "");
+    assert!(driver.is_quiet(), "what it gives back unasked is not offered again");
+    let trouble = port(&stand, "vm0")["trouble"].as_str().unwrap_or_default().to_owned();
+    assert!(trouble.contains("could not use"), "{trouble}");
+    driver = driver.again(&socket, 0);
+    std::thread::sleep(Duration::from_millis(300));
+    driver.say(ask::GOODBYE, 0, "");
+    drop(driver);
+    ok(&guest, "ip link set eth1 down");
+    until("its pages are free", || stand.grants().is_empty());
+    ok(&guest, "ip link set eth1 up");
+    let mut driver = Driver::of(&socket, 0);
+    driver.takes();
+
     // A port that is relayed from now on, or goes, is no switch's.
     tell(&stand, &["port", "add", "vm0", "eth1", "--way", "tap"]);
     let had = driver.memory.as_ref().unwrap().handle;

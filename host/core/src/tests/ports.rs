@@ -1,6 +1,7 @@
 //! Who gets a VM's port: the VM's kernel module, once, as long as the port stays as it is.
 
 use super::*;
+use crate::grant::AtSwitch;
 use crate::ports::{self, Mac, Port, PortWay};
 use vfun_wire::kind::ChannelKind;
 use vfun_wire::packets::PacketsShape;
@@ -104,6 +105,10 @@ fn a_service_is_told_which_port_it_opens() {
     assert_eq!(opened, Some(Some(port(1))));
 }
 
+fn switch() -> AtSwitch {
+    AtSwitch { port: "tap1".into(), pid: 7, began: 8 }
+}
+
 /// An active grant of port 1, which a switch with DPDK is to have; its service.
 fn at_switch(b: &mut Bed) -> (Handle, ServiceId, u64) {
     b.feed(Event::Catalog(with_ports(&[Port { way: PortWay::Dpdk, ..port(1) }])));
@@ -119,8 +124,8 @@ fn at_switch(b: &mut Bed) -> (Handle, ServiceId, u64) {
     b.feed(Event::ServiceReady { service });
     b.feed(Event::ChannelOpened { service, channel: grant });
     assert!(b.core.may_go_to_switch(grant));
-    b.feed(Event::SwitchTakes { channel: grant });
-    assert_eq!(b.core.grant(grant).unwrap().at_switch.as_deref(), Some("tap1"));
+    b.feed(Event::SwitchTakes { channel: grant, switch: switch() });
+    assert_eq!(b.core.grant(grant).unwrap().at_switch, Some(switch()));
     (grant, service, module)
 }
 
@@ -142,6 +147,28 @@ fn pages_that_a_switch_has_are_nobody_elses() {
         b.feed(last);
         assert!(b.core.grant(grant).is_none() && b.core.grant(next).is_some());
     }
+}
+
+/// The next manager, with other manifests.
+fn next_manager(b: &mut Bed, catalog: Catalog) {
+    let notes = b.notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
+    b.core = Core::restore(b.now, 8, catalog, notes).expect("it can be read");
+    let alive = b.core.services.keys().copied().collect();
+    b.feed(Event::Resume { alive });
+}
+
+#[test]
+fn a_port_that_changed_while_no_manager_was_there_is_taken_away() {
+    let dpdk = Port { way: PortWay::Dpdk, ..port(1) };
+    let mut b = offered();
+    let (grant, ..) = at_switch(&mut b);
+    next_manager(&mut b, with_ports(std::slice::from_ref(&dpdk)));
+    assert_eq!(b.core.grant(grant).unwrap().state(), GrantState::Active, "as it was");
+    assert_eq!(b.core.grant(grant).unwrap().at_switch, Some(switch()), "it is known where it is");
+    // A service would relay beside the switch.
+    next_manager(&mut b, with_ports(&[port(1)]));
+    assert_eq!(b.core.grant(grant).unwrap().state(), GrantState::Closing);
+    assert!(!b.core.may_go_to_switch(grant));
 }
 
 #[test]

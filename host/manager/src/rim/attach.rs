@@ -146,6 +146,7 @@ impl Daemon {
         self.spare = None;
         let _ = self.host_listener.accept();
         let _ = self.admin_listener.accept();
+        self.switches.turn_away();
         self.vm_sockets.values().for_each(wiring::ivshmem_doorbell::Socket::turn_away);
         self.spare = spare();
         if self.may_say("the manager's descriptors") {

@@ -27,7 +27,7 @@
 //! - `submissions`: what clients wish for of their own modules. `modules`: what is kept of
 //!   these.
 //! - `switches`: ports whose memory a switch with DPDK has.
-//! - `switchports`: such ports in Open vSwitch.
+//! - `switchports`: such ports in Open vSwitch. `ovs`: how that is asked.
 //! - `system`: what `vfun-rim` needs of it.
 //! - `threads`: how many threads services have, and their priority.
 
@@ -50,6 +50,7 @@ mod logs;
 mod lost;
 mod modules;
 mod nics;
+mod ovs;
 mod policy;
 mod ports;
 mod progress;

@@ -91,6 +91,8 @@ impl Daemon {
         let grant = core.grants().filter(|(_, g)| its(g)).max_by_key(|(_, g)| g.since_ms);
         let mut windows = self.rim.windows.values();
         let at_switch = port.way == PortWay::Dpdk;
+        // A switch that has the port needs nothing more of this manager.
+        let trouble = self.taps.trouble_of(&declared).filter(|_| !self.switches.has(port));
         PortRow {
             client: client.name.clone(),
             vm: vm.to_owned(),
@@ -104,7 +106,7 @@ impl Daemon {
             devargs: at_switch.then(|| devargs(&self.tree.ports_socket(), &port.tap)),
             connected: at_switch.then(|| self.switches.has(port)),
             switch: port.switch.clone(),
-            trouble: self.taps.trouble_of(&declared).or_else(|| self.switches.trouble_of(port)),
+            trouble: trouble.or_else(|| self.switches.trouble_of(port)),
             window: windows.any(|a| a.client == client.id && a.vm.as_deref() == Some(vm)),
             grant: grant.map(|(handle, _)| handle.to_string()),
             state: grant.map(|(_, g)| g.state().text().into()),

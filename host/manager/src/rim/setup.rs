@@ -434,6 +434,7 @@ impl Daemon {
         self.look_after_further();
         self.settle();
         self.find_agents();
+        self.find_switches();
         self.start_helpers(goes_on)
     }
 

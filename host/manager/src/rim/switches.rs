@@ -6,23 +6,26 @@
 //! has let go of it or its process has ended, whatever becomes of the connection. The core
 //! keeps that with the grant, so that it holds for the next manager, too.
 
+use super::taps::DeclaredPort;
 use super::{Daemon, Kind};
 use crate::core::ports::{Port, PortWay};
 use crate::limits::{ACCEPTS_A_TURN, PORT_DRIVERS_MAX};
+use crate::process::started;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use vfun_core::Event;
+use vfun_core::{AtSwitch, Event, Grant};
 use vfun_rim::methods::*;
 use vfun_window::fdpass;
 use vfun_wire::Handle;
 use vfun_wire::handover::{ASK_MAGIC, PortAsk, PortWord, ask, word};
+use vfun_wire::packets::Packets;
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -34,6 +37,9 @@ const WORDS_A_TURN: usize = 16;
 pub(super) struct Switches {
     listener: Option<UnixListener>,
     drivers: BTreeMap<u32, SwitchDriver>,
+    /// Who was refused before it said anything: it may not have read the reason yet, and an end
+    /// with unread words would lose that.
+    turned_away: VecDeque<OwnedFd>,
     /// A grant or a manifest may have changed since the last look.
     changed: bool,
     /// Why there is no socket, if there should be one.
@@ -43,7 +49,13 @@ pub(super) struct Switches {
 impl Switches {
     /// Nobody has connected.
     pub fn new() -> Self {
-        Switches { listener: None, drivers: BTreeMap::new(), changed: true, trouble: None }
+        Switches {
+            listener: None,
+            drivers: BTreeMap::new(),
+            turned_away: VecDeque::new(),
+            changed: true,
+            trouble: None,
+        }
     }
 
     /// Something became of a grant, or of what manifests say.
@@ -58,20 +70,37 @@ impl Switches {
 
     /// Why no driver can connect for a port.
     pub fn trouble_of(&self, port: &Port) -> Option<String> {
-        self.trouble.clone().filter(|_| port.way == PortWay::Dpdk)
+        if port.way != PortWay::Dpdk {
+            return None;
+        }
+        let mut its = self.drivers.values().filter(|d| d.port.as_ref() == Some(&port.tap));
+        let gave_back = its.any(|d| d.unwanted.is_some() && d.memory.is_none());
+        let why = "the switch could not use the port's memory: its log says why. It is given memory again when the VM's interface is set down and up";
+        self.trouble.clone().or_else(|| gave_back.then(|| why.into()))
+    }
+
+    /// Takes one connection and hangs up, where the manager has no descriptors left.
+    pub fn turn_away(&self) {
+        if let Some(listener) = &self.listener {
+            let _ = listener.accept();
+        }
     }
 }
 
 /// One driver: a connection, or what is left of one whose process has memory still.
 struct SwitchDriver {
     socket: Option<OwnedFd>,
+    /// Its process, and when that began.
     pid: u32,
-    /// Readable once its process has ended.
+    began: u64,
+    /// Readable once the process has ended.
     process: OwnedFd,
     /// Which port it asked for, by its name on the host.
     port: Option<String>,
     /// Memory that it has.
     memory: Option<HeldMemory>,
+    /// Memory that it gave back unasked: it is not offered that once more.
+    unwanted: Option<Handle>,
 }
 
 #[derive(Clone, Copy)]
@@ -90,7 +119,14 @@ enum Heard {
 
 fn hear(socket: &OwnedFd) -> Heard {
     let mut bytes = [0; size_of::<PortAsk>() + 1];
-    match rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT).map(|(n, _)| n) {
+    let mut read =
+        || rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT).map(|(n, _)| n);
+    // One that went with unread words resets the connection. It may have said something before.
+    let got = match read() {
+        Err(Errno::CONNRESET) => read(),
+        got => got,
+    };
+    match got {
         Ok(n) if n == size_of::<PortAsk>() => {
             Heard::Word(PortAsk::read_from_bytes(&bytes[..n]).expect("as long as it is"))
         }
@@ -164,8 +200,20 @@ impl Daemon {
                 Err(e) => return self.refuse_for_want_of_descriptors(&e),
             };
             if let Err(why) = self.take_switch(&socket) {
-                let _ = fdpass::send(&socket, PortWord::refused(&why).as_bytes(), &[]);
+                self.turn_switch_away(socket, &why);
             }
+        }
+    }
+
+    fn turn_switch_away(&mut self, socket: OwnedFd, why: &str) {
+        if self.may_say("a switch") {
+            tracing::info!("a switch's driver is refused: {why}");
+        }
+        let _ = fdpass::send(&socket, PortWord::refused(why).as_bytes(), &[]);
+        let away = &mut self.switches.turned_away;
+        away.push_back(socket);
+        if away.len() > ACCEPTS_A_TURN {
+            away.pop_front();
         }
     }
 
@@ -189,7 +237,10 @@ impl Daemon {
         let id = self.fresh_id();
         self.watch(&socket, Kind::Switch, id, EventFlags::IN | EventFlags::RDHUP).map_err(said)?;
         self.watch(&process, Kind::SwitchEnd, id, EventFlags::IN).map_err(said)?;
-        let driver = SwitchDriver { socket: Some(socket), pid, process, port: None, memory: None };
+        let (port, memory, unwanted) = (None, None, None);
+        let began = started(pid as i32).unwrap_or(0);
+        let socket = Some(socket);
+        let driver = SwitchDriver { socket, pid, began, process, port, memory, unwanted };
         self.switches.drivers.insert(id, driver);
         Ok(())
     }
@@ -241,7 +292,10 @@ impl Daemon {
     /// A driver names its port, and memory that it has of it from an earlier connection.
     fn switch_wants(&mut self, id: u32, said: &PortAsk, has: Handle) -> Result<(), String> {
         let name = said.name().unwrap_or_default().to_owned();
-        let Some(port) = self.switch_port(&name) else {
+        let at_switch = self.at_switch_of(&name);
+        // Who has memory of a port that was removed is to let go of it first.
+        let had = at_switch.iter().find(|g| **g == has).and_then(|g| self.ring_of(*g));
+        let Some(ring) = self.switch_port(&name).map(|p| p.ring_bytes).or(had) else {
             return Err(format!(
                 "no port has the name '{name}' on this host and is for a switch with DPDK: `vfun port list` shows them"
             ));
@@ -253,22 +307,28 @@ impl Daemon {
         let pid = driver.pid;
         self.make_room_for_switch(id, pid, &name)?;
         // Whatever else a switch had of this port, this one says that it has not.
-        for grant in self.at_switch_of(&name).into_iter().filter(|g| *g != has) {
+        for grant in at_switch.iter().copied().filter(|g| *g != has) {
             self.push(Event::SwitchLetGo { channel: grant });
-        }
-        if self.grants_for_switches().get(&name) == Some(&has) {
-            self.push(Event::SwitchTakes { channel: has });
         }
         self.settle();
         let Some(driver) = self.switches.drivers.get_mut(&id) else { return Ok(()) };
         driver.port = Some(name);
-        if has.0 != 0 {
-            driver.memory = Some(HeldMemory { grant: has, dropped: false });
-        }
+        let is_its = at_switch.contains(&has);
+        driver.memory = is_its.then_some(HeldMemory { grant: has, dropped: false });
         let mut welcome = PortWord::new(word::WELCOME, 0);
-        welcome.ring = U64::new(port.ring_bytes.into());
+        welcome.ring = U64::new(ring.into());
         self.tell_switch(id, &welcome);
+        if has.0 != 0 && !is_its {
+            // It is of another manager's time, or nobody's.
+            self.tell_switch(id, &PortWord::new(word::DROP, has.0));
+        }
         Ok(())
+    }
+
+    /// Bytes of the rings of a grant's memory.
+    fn ring_of(&self, grant: Handle) -> Option<u32> {
+        let place = self.rim.core.grant(grant)?.channel()?;
+        Some(Packets::of(&place)?.ring_bytes)
     }
 
     /// A port has one driver. One that connects anew takes its own place, once its old
@@ -294,7 +354,8 @@ impl Daemon {
     fn switch_let_go(&mut self, id: u32, grant: Handle) {
         let Some(driver) = self.switches.drivers.get_mut(&id) else { return };
         // It had no other one: what it says of others' is not heard.
-        if driver.memory.take_if(|m| m.grant == grant).is_some() {
+        if let Some(had) = driver.memory.take_if(|m| m.grant == grant) {
+            driver.unwanted = (!had.dropped).then_some(grant);
             self.push(Event::SwitchLetGo { channel: grant });
             self.settle();
         }
@@ -312,7 +373,9 @@ impl Daemon {
                 }
                 self.tell_switch(id, &PortWord::new(word::DROP, has.grant.0));
             }
-            (None, Some(wanted)) => self.give_to_switch(id, wanted),
+            (None, Some(wanted)) if driver.unwanted != Some(wanted) => {
+                self.give_to_switch(id, wanted);
+            }
             (None, None) if self.switch_port(&name).is_none() => {
                 self.refuse_switch(id, &format!("the port {name} was removed"));
             }
@@ -322,11 +385,16 @@ impl Daemon {
 
     /// Gives a driver a grant's memory. That it has it is noted first.
     fn give_to_switch(&mut self, id: u32, grant: Handle) {
-        if !self.rim.core.may_go_to_switch(grant) {
+        let Some(driver) = self.switches.drivers.get(&id) else { return };
+        let Some(port) = driver.port.clone() else { return };
+        let switch = AtSwitch { port, pid: driver.pid, began: driver.began };
+        self.push(Event::SwitchTakes { channel: grant, switch: switch.clone() });
+        self.settle();
+        // What came before it may have ended the grant.
+        let noted = self.rim.core.grant(grant).and_then(|g| g.at_switch.as_ref());
+        if noted != Some(&switch) {
             return;
         }
-        self.push(Event::SwitchTakes { channel: grant });
-        self.settle();
         if let Some(driver) = self.switches.drivers.get_mut(&id) {
             driver.memory = Some(HeldMemory { grant, dropped: false });
         }
@@ -382,17 +450,53 @@ impl Daemon {
         }
     }
 
+    /// Switches that an earlier manager gave memory to are waited for: they connect again, or
+    /// have ended meanwhile.
+    pub(super) fn find_switches(&mut self) {
+        let at_switch = |(h, g): (Handle, &Grant)| Some((h, g.at_switch.clone()?));
+        let left: Vec<_> = self.rim.core.grants().filter_map(at_switch).collect();
+        for (grant, switch) in left {
+            let id = self.fresh_id();
+            let pid = Pid::from_raw(switch.pid as i32);
+            // First the descriptor, then the look at whose it is.
+            let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+            let is_same = started(switch.pid as i32) == Some(switch.began);
+            let AtSwitch { port, pid, began } = switch;
+            match process.filter(|_| is_same) {
+                Some(process)
+                    if self.watch(&process, Kind::SwitchEnd, id, EventFlags::IN).is_ok() =>
+                {
+                    let memory = Some(HeldMemory { grant, dropped: false });
+                    let (socket, port, unwanted) = (None, Some(port), None);
+                    let driver =
+                        SwitchDriver { socket, pid, began, process, port, memory, unwanted };
+                    self.switches.drivers.insert(id, driver);
+                }
+                Some(_) => {
+                    tracing::error!("switch {pid} cannot be watched: its ports keep their memory")
+                }
+                None => self.switch_is_gone(grant),
+            }
+        }
+    }
+
     /// A driver's process has ended: nobody is left who would touch its memory.
     pub(super) fn switch_ended(&mut self, id: u32) {
         let Some(driver) = self.switches.drivers.remove(&id) else { return };
         let _ = epoll::delete(&self.epoll, &driver.process);
-        let Some(memory) = driver.memory else { return };
-        if let Some(g) = self.rim.core.grant(memory.grant)
+        if let Some(memory) = driver.memory {
+            self.switch_is_gone(memory.grant);
+        }
+    }
+
+    /// Nobody is left of the switch that had a grant's memory.
+    fn switch_is_gone(&mut self, grant: Handle) {
+        if let Some(g) = self.rim.core.grant(grant)
             && let (Some(a), Some(place)) = (self.rim.windows.get(&g.holder.window), g.told())
         {
             a.window.switch_gone(&place);
         }
-        self.push(Event::SwitchLetGo { channel: memory.grant });
+        self.push(Event::SwitchLetGo { channel: grant });
         self.settle();
     }
 
@@ -408,13 +512,21 @@ impl Daemon {
     fn grants_for_switches(&self) -> BTreeMap<String, Handle> {
         let core = &self.rim.core;
         let all = core.grants().filter(|(h, g)| g.told().is_some() && core.may_go_to_switch(*h));
-        all.filter_map(|(h, g)| Some((core.catalog().port_of(g)?.tap.clone(), h))).collect()
+        all.filter_map(|(h, g)| {
+            let port = core.catalog().port_of(g)?.clone();
+            let (client, vm) = (g.holder.client_id, g.holder.vm.clone()?);
+            let declared = DeclaredPort { client, vm, port };
+            // Of two ports with one name on the host the first one has it.
+            self.taps.has(&declared).then(|| (declared.port.tap, h))
+        })
+        .collect()
     }
 
     /// Grants whose memory a switch was given for this port, and has not let go of.
     fn at_switch_of(&self, name: &str) -> Vec<Handle> {
         let core = &self.rim.core;
-        let all = core.grants().filter(|(_, g)| g.at_switch.as_deref() == Some(name));
+        let of_port = |a: &AtSwitch| a.port == name;
+        let all = core.grants().filter(|(_, g)| g.at_switch.as_ref().is_some_and(of_port));
         all.map(|(h, _)| h).collect()
     }
 }

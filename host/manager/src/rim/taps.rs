@@ -4,6 +4,7 @@
 //! there, again and again, so that what failed is tried again and what somebody took away comes
 //! back.
 
+use super::ovs::Ovs;
 use super::switchports::SwitchPorts;
 use crate::core::catalog::Catalog;
 use crate::core::ports::{Port, PortWay};
@@ -15,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use vfun_hostnet::netdev::Netdev;
-use vfun_hostnet::switch::Switch;
 use vfun_hostnet::taps;
 
 /// Bytes of a root's path in the mark on a device: the kernel takes 255 bytes in all.
@@ -136,6 +136,7 @@ impl Taps {
             declared: BTreeMap::new(),
             trouble: self.trouble.clone(),
             at_switch: SwitchPorts::new(&self.mark, &self.socket),
+            ovs: Ovs::default(),
             made: BTreeMap::new(),
             down: BTreeSet::new(),
         };
@@ -210,6 +211,7 @@ struct Work {
     trouble: TapTrouble,
     /// Those that are ports of switches with DPDK.
     at_switch: SwitchPorts,
+    ovs: Ovs,
     /// Ports as their devices were made by this manager.
     made: BTreeMap<String, Port>,
     /// Devices that are still to be set up: once, for who sets one down later means it.
@@ -240,15 +242,21 @@ impl Work {
             }
         }
         if self.may_change {
-            let at_switch = self.declared.values().filter(|d| d.port.way == PortWay::Dpdk);
-            self.at_switch.remove_others(at_switch.map(|d| &d.port));
+            let at_switch = self.declared.values().map(|d| &d.port);
+            let at_switch = at_switch.filter(|p| p.way == PortWay::Dpdk && p.switch.is_some());
+            self.at_switch.remove_others(&self.ovs, at_switch);
+            self.at_switch.look(&self.ovs);
         }
-        for (tap, declared) in self.declared.clone() {
-            let made = match declared.port.way {
-                PortWay::Tap => self.make(&declared.port),
-                PortWay::Dpdk => self.at_switch.make(&declared.port, self.may_change),
-            };
+        // First those that need no switch.
+        let (taps, others): (Vec<_>, Vec<_>) =
+            self.declared.clone().into_iter().partition(|(_, d)| d.port.way == PortWay::Tap);
+        for (tap, declared) in taps {
+            let made = self.make(&declared.port);
             self.say(&tap, made.err());
+        }
+        for (name, declared) in others {
+            let made = self.at_switch.make(&self.ovs, &declared.port, self.may_change);
+            self.say(&name, made.err());
         }
         let mut all = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|tap, _| self.declared.contains_key(tap) || self.is_own(tap));
@@ -334,7 +342,7 @@ impl Work {
         let (tap, wanted) = (&port.tap, port.switch.as_deref());
         let mut was = self.put_into(tap);
         if let Some(other) = was.take_if(|was| Some(was.name()) != wanted) {
-            leave(&other, tap)?;
+            leave(&self.ovs, &other, tap)?;
             self.note_where(tap, None)?;
         }
         let Some(switch) = wanted else { return Ok(false) };
@@ -353,9 +361,9 @@ impl Work {
             // Once: its database keeps the port, and who takes it out there means it.
             (false, _) if matches!(was, Some(PutInto::Switch(_))) => return Ok(false),
             (false, _) => {
-                Switch::of_host().change(&["--may-exist", "add-port", switch, tap]).map_err(
-                    |e| format!("{switch} is no bridge of Linux, and Open vSwitch says: {e}"),
-                )?;
+                self.ovs.change(&["--may-exist", "add-port", switch, tap]).map_err(|e| {
+                    format!("{switch} is no bridge of Linux, and Open vSwitch says: {e}")
+                })?;
                 PutInto::Switch(switch.to_owned())
             }
         };
@@ -366,7 +374,7 @@ impl Work {
     /// Removes a device of ours. A service may have it open for a moment more.
     fn remove(&self, tap: &str) -> Result<(), String> {
         if let Some(put) = self.put_into(tap) {
-            leave(&put, tap)?;
+            leave(&self.ovs, &put, tap)?;
             self.note_where(tap, None)?;
         }
         let removed = taps::open(tap).and_then(|device| taps::keep(&device, false));
@@ -400,14 +408,14 @@ fn as_it_is(port: &Port) -> Result<(), String> {
 }
 
 /// Takes a device out of where it was put. A bridge of Linux that is gone has let it go.
-fn leave(put: &PutInto, tap: &str) -> Result<(), String> {
+fn leave(ovs: &Ovs, put: &PutInto, tap: &str) -> Result<(), String> {
     let left = match put {
         PutInto::Bridge(bridge) if Netdev::of_host(tap).master().as_ref() == Some(bridge) => {
             taps::leave(bridge, tap).map_err(|e| e.to_string())
         }
         PutInto::Bridge(_) => Ok(()),
         // Its database has it also while the switch does not run.
-        PutInto::Switch(_) => Switch::of_host().change(&["--if-exists", "del-port", tap]),
+        PutInto::Switch(_) => ovs.change(&["--if-exists", "del-port", tap]),
     };
     left.map_err(|e| {
         format!("it could not be taken out of {}, which is tried again: {e}", put.name())
