@@ -198,6 +198,13 @@ impl Core {
         self.check();
     }
 
+    fn other_catalog(&mut self, now: u64, catalog: Catalog, out: &mut Vec<Action>) {
+        let old = std::mem::replace(&mut self.catalog, catalog);
+        self.outdate(&old);
+        self.take_changed_ports(now, out);
+        self.apply_policy(now, out);
+    }
+
     fn take(&mut self, now: u64, event: Event, out: &mut Vec<Action>) {
         match event {
             Event::WindowUp { window, client, vm, bytes, doorbell, death_seen, proven } => {
@@ -214,12 +221,7 @@ impl Core {
             Event::WindowUnnamed { window, index } => self.window_unnamed(window, index, out),
             Event::Request(request) => self.request(now, request, out),
             Event::Heartbeats { window, values } => self.heartbeats(now, window, &values, out),
-            Event::Catalog(catalog) => {
-                let old = std::mem::replace(&mut self.catalog, catalog);
-                self.outdate(&old);
-                self.take_changed_ports(now, out);
-                self.apply_policy(now, out);
-            }
+            Event::Catalog(catalog) => self.other_catalog(now, catalog, out),
             Event::Revoke { grant } => {
                 self.take_grant(now, grant, "revoked by the host's operator", out);
             }

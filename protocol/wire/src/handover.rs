@@ -1,6 +1,6 @@
 //! How a switch with DPDK gets the memory of a port: messages of 88 bytes from the switch's
 //! driver and of 240 bytes from the manager, each a packet of its own, over the manager's
-//! UNIX socket for ports (`SOCK_SEQPACKET`). `guest/dpdk/vfun_port.h` is the same in C.
+//! UNIX socket for ports (`SOCK_SEQPACKET`). `guest/dpdk/vfun_link.h` is the same in C.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};

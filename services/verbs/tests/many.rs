@@ -75,6 +75,36 @@ fn who_rings_for_all_is_heard_some_in_each_turn() {
     assert_eq!(last.ended(), [(1, Success)]);
 }
 
+/// A queue pair that comes while some words of doorbell bits are still to be looked at takes
+/// nobody's turn: a program rings once.
+#[test]
+fn who_rang_is_heard_though_more_queue_pairs_come() {
+    const WORDS: usize = 2;
+    let mut lab = Lab::new();
+    let (a, b) = (lab.app(1), lab.app(2));
+    let (ka, kb) = (lab.region(&a, 1, 1, access::ALL), lab.region(&b, 4, 1, access::ALL));
+    let small = (SMALL, shape(SMALL, 0));
+    let mut x: Vec<_> =
+        (0..WORDS * 64).map(|_| lab.qp_shaped(&a, QpType::Rc, small, None)).collect();
+    for of_word in x.chunks_mut(64) {
+        let y = lab.qp(&b, QpType::Rc);
+        lab.connect(QpType::Rc, (&a, &of_word[0]), (&b, &y));
+    }
+    (0..IDLE_LOOKS + 2).for_each(|_| assert!(!lab.nic.run(1).worked));
+    for of_word in x.chunks_mut(64) {
+        let to = head(Write, 1, 0x4000, kb);
+        of_word[0].sends.post_send(&to, SendBody::Gather(&[sge(0x1000, 8, ka)])).unwrap();
+    }
+    (0..WORDS).for_each(|word| poke(&a.page, bells::BITS + word, !0));
+    poke(&a.page, bells::RINGS, 1000);
+    lab.nic.run(1);
+    lab.qp_shaped(&a, QpType::Rc, small, None);
+    lab.run();
+    for of_word in x.chunks_mut(64) {
+        assert_eq!(of_word[0].ended(), [(1, Success)]);
+    }
+}
+
 /// Queue pairs that wait for peers for ever are not looked at, and go on when a peer comes.
 #[test]
 fn who_waits_for_a_peer_costs_no_looks() {

@@ -111,13 +111,13 @@ struct HeldMemory {
 }
 
 /// What reading from a driver came to.
-enum Heard {
+enum DriverHeard {
     Word(PortAsk),
     Nothing,
     Ended,
 }
 
-fn hear(socket: &OwnedFd) -> Heard {
+fn hear(socket: &OwnedFd) -> DriverHeard {
     let mut bytes = [0; size_of::<PortAsk>() + 1];
     let mut read =
         || rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT).map(|(n, _)| n);
@@ -128,11 +128,11 @@ fn hear(socket: &OwnedFd) -> Heard {
     };
     match got {
         Ok(n) if n == size_of::<PortAsk>() => {
-            Heard::Word(PortAsk::read_from_bytes(&bytes[..n]).expect("as long as it is"))
+            DriverHeard::Word(PortAsk::read_from_bytes(&bytes[..n]).expect("as long as it is"))
         }
-        Ok(_) => Heard::Ended,
-        Err(Errno::AGAIN | Errno::INTR) => Heard::Nothing,
-        Err(_) => Heard::Ended,
+        Ok(_) => DriverHeard::Ended,
+        Err(Errno::AGAIN | Errno::INTR) => DriverHeard::Nothing,
+        Err(_) => DriverHeard::Ended,
     }
 }
 
@@ -253,9 +253,9 @@ impl Daemon {
                 return;
             };
             match hear(socket) {
-                Heard::Nothing => return,
-                Heard::Ended => return self.hang_up_switch(id),
-                Heard::Word(said) => {
+                DriverHeard::Nothing => return,
+                DriverHeard::Ended => return self.hang_up_switch(id),
+                DriverHeard::Word(said) => {
                     if let Err(why) = self.switch_says(id, &said) {
                         self.refuse_switch(id, &why);
                         return;
