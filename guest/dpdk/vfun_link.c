@@ -73,7 +73,7 @@ static int say(int fd, const struct vfun_port_ask *ask)
 
 int vfun_link_ask(int fd, const char *port, uint64_t handle)
 {
-	struct vfun_port_ask ask = { .magic = VFUN_PORT_ASK, .kind = VFUN_PORT_KIND_ASK,
+	struct vfun_port_ask ask = { .magic = VFUN_HANDOVER_ASK_MAGIC, .kind = VFUN_PORT_ASK_WANT,
 				     .handle = handle };
 
 	/* Without a zero at its end if it has all the bytes; its length was looked at. */
@@ -83,7 +83,7 @@ int vfun_link_ask(int fd, const char *port, uint64_t handle)
 
 int vfun_link_let_go(int fd, uint64_t handle)
 {
-	struct vfun_port_ask ask = { .magic = VFUN_PORT_ASK, .kind = VFUN_PORT_KIND_LETGO,
+	struct vfun_port_ask ask = { .magic = VFUN_HANDOVER_ASK_MAGIC, .kind = VFUN_PORT_ASK_LET_GO,
 				     .handle = handle };
 
 	return say(fd, &ask);
@@ -91,7 +91,7 @@ int vfun_link_let_go(int fd, uint64_t handle)
 
 int vfun_link_goodbye(int fd)
 {
-	struct vfun_port_ask ask = { .magic = VFUN_PORT_ASK, .kind = VFUN_PORT_KIND_GOODBYE };
+	struct vfun_port_ask ask = { .magic = VFUN_HANDOVER_ASK_MAGIC, .kind = VFUN_PORT_ASK_GOODBYE };
 
 	return say(fd, &ask);
 }
@@ -117,13 +117,13 @@ static unsigned int descriptors(struct msghdr *msg, int fds[DESCRIPTORS])
 static int is_right(const struct vfun_port_word *w, unsigned int count)
 {
 	switch (w->kind) {
-	case VFUN_PORT_WELCOME:
+	case VFUN_PORT_WORD_WELCOME:
 		return count == 0 && vfun_packet_ring_ok(w->ring);
-	case VFUN_PORT_REFUSED:
+	case VFUN_PORT_WORD_REFUSED:
 		return count == 0 && w->code != 0;
-	case VFUN_PORT_MEMORY:
+	case VFUN_PORT_WORD_MEMORY:
 		return (count == 1 || count == 2) && w->handle != 0;
-	case VFUN_PORT_DROP:
+	case VFUN_PORT_WORD_DROP:
 		return count == 0;
 	default:
 		return 0;
@@ -155,7 +155,7 @@ int vfun_link_hear(int fd, struct vfun_link_heard *heard, struct vfun_error *e)
 	count = descriptors(&msg, fds);
 	w->sentence[sizeof(w->sentence) - 1] = 0;
 	if (got == sizeof(*w) && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
-	    w->magic == VFUN_PORT_WORD && is_right(w, count)) {
+	    w->magic == VFUN_HANDOVER_WORD_MAGIC && is_right(w, count)) {
 		heard->memory = count > 0 ? fds[0] : -1;
 		heard->bell = count > 1 ? fds[1] : -1;
 		return VFUN_LINK_DONE;

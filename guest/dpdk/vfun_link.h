@@ -9,42 +9,12 @@
 #include <stdint.h>
 
 #include "vfun_port.h"
+#include "vfun_wire.h"
 
-/* From the driver, without descriptors: 88 bytes. */
-struct vfun_port_ask {
-	uint64_t magic;
-	uint32_t kind;
-	uint32_t zero;
-	uint64_t handle;
-	char name[64];                  /* of ASK: the port, padded with zeros */
-};
-
-#define VFUN_PORT_ASK 0x324b534154524f50ull     /* "PORTASK2" */
-/* The first message, and only that; the handle of memory that is still mapped, or 0. */
-#define VFUN_PORT_KIND_ASK 1
-/* The memory of this handle is unmapped, and will not be touched again. */
-#define VFUN_PORT_KIND_LETGO 2
-/* All is unmapped, and memory that is on its way will not be taken: the driver hangs up. */
-#define VFUN_PORT_KIND_GOODBYE 3
-
-/* From the host: 240 bytes. */
-struct vfun_port_word {
-	uint64_t magic;
-	uint32_t kind;
-	uint32_t code;                  /* of REFUSED: not 0 */
-	uint64_t handle;                /* of MEMORY and DROP */
-	uint64_t mine, theirs;          /* of MEMORY: the bytes at which the sides begin */
-	uint64_t ring;                  /* of WELCOME and MEMORY: bytes of each ring */
-	uint64_t news;                  /* of MEMORY: where the word lies that is counted up */
-	char sentence[184];             /* of REFUSED: why; it ends with a zero */
-};
-
-#define VFUN_PORT_WORD 0x3244525754524f50ull    /* "PORTWRD2" */
-#define VFUN_PORT_WELCOME 1
-#define VFUN_PORT_REFUSED 2
-/* With the memory's descriptor, and maybe an eventfd that rings the peer. */
-#define VFUN_PORT_MEMORY 3
-#define VFUN_PORT_DROP 4
+/*
+ * struct vfun_port_ask and struct vfun_port_word of vfun_wire.h; section 17 of
+ * docs/protocol.md has the rules.
+ */
 
 /* What vfun_link_connect and vfun_link_hear found. */
 #define VFUN_LINK_DONE 0

@@ -207,17 +207,17 @@ static int obey(struct vfun_eth *v, struct vfun_link_heard *heard)
 	struct vfun_talk *t = &v->talk;
 
 	switch (heard->word.kind) {
-	case VFUN_PORT_WELCOME:
+	case VFUN_PORT_WORD_WELCOME:
 		welcome(v, heard->word.ring);
 		return 0;
-	case VFUN_PORT_MEMORY:
+	case VFUN_PORT_WORD_MEMORY:
 		return take(v, heard);
-	case VFUN_PORT_DROP:
+	case VFUN_PORT_WORD_DROP:
 		if (t->handle && heard->word.handle == t->handle)
 			return let_go(v);
 		return vfun_link_let_go(t->fd, heard->word.handle);
 	default:
-		refused(v, heard->word.sentence);
+		refused(v, (const char *)heard->word.sentence);
 		return 0;
 	}
 }
@@ -281,9 +281,9 @@ static int first_word(struct vfun_eth *v, struct vfun_error *e)
 	if (found != VFUN_LINK_DONE)
 		return found;
 	vfun_link_close(&heard);
-	if (heard.word.kind == VFUN_PORT_WELCOME)
+	if (heard.word.kind == VFUN_PORT_WORD_WELCOME)
 		welcome(v, heard.word.ring);
-	else if (heard.word.kind == VFUN_PORT_REFUSED)
+	else if (heard.word.kind == VFUN_PORT_WORD_REFUSED)
 		vfun_wrong(e, "the port was refused: %s", heard.word.sentence);
 	else
 		vfun_wrong(e, "%s did not greet: another program listens there, or one of another version", t->socket);

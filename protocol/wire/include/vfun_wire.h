@@ -765,6 +765,44 @@ struct vfun_attach_ack {
 	uint8_t sentence[VFUN_SENTENCE_BYTES];
 };
 
+/* ---- a port's memory for a switch ----------------------------------- */
+
+#define VFUN_HANDOVER_ASK_MAGIC UINT64_C(0x324b534154524f50)
+#define VFUN_HANDOVER_WORD_MAGIC UINT64_C(0x3244525754524f50)
+#define VFUN_HANDOVER_NAME_BYTES 64
+#define VFUN_HANDOVER_SENTENCE_BYTES 184
+
+/* From the driver. */
+#define VFUN_PORT_ASK_WANT 1
+#define VFUN_PORT_ASK_LET_GO 2
+#define VFUN_PORT_ASK_GOODBYE 3
+
+struct vfun_port_ask {
+	uint64_t magic;
+	uint32_t kind;
+	uint32_t zero;
+	uint64_t handle;
+	uint8_t name[VFUN_HANDOVER_NAME_BYTES];
+};
+
+/* From the manager. */
+#define VFUN_PORT_WORD_WELCOME 1
+#define VFUN_PORT_WORD_REFUSED 2
+#define VFUN_PORT_WORD_MEMORY 3
+#define VFUN_PORT_WORD_DROP 4
+
+struct vfun_port_word {
+	uint64_t magic;
+	uint32_t kind;
+	uint32_t code;
+	uint64_t handle;
+	uint64_t mine;
+	uint64_t theirs;
+	uint64_t ring;
+	uint64_t news;
+	uint8_t sentence[VFUN_HANDOVER_SENTENCE_BYTES];
+};
+
 /* ---- frames (TCP and vsock) ----------------------------------------- */
 
 #define VFUN_FRAME_ATTACH 0x100

@@ -5,6 +5,7 @@ use std::mem::{offset_of, size_of};
 use vfun_wire::attach::{Attach, AttachAck};
 use vfun_wire::channel::{CellState, Command, InLine, OutLine};
 use vfun_wire::frame::{CallAnswer, CallHead, FrameHead};
+use vfun_wire::handover::{PortAsk, PortWord};
 use vfun_wire::header::{GuestPage, PortEntry, Role, WindowEntry, WindowHeader};
 use vfun_wire::kind::{CallsShape, ChannelKind};
 use vfun_wire::message::*;
@@ -107,6 +108,8 @@ structs! {
     PagesHead { magic, low, high, secret, reserved }
     Attach { magic, client, credential_len, remote, reserved, credential }
     AttachAck { magic, code, sentence_len, vectors, window_bytes, sentence }
+    PortAsk { magic, kind, zero, handle, name }
+    PortWord { magic, kind, code, handle, mine, theirs, ring, news, sentence }
     FrameHead { body_bytes, kind, reserved, id }
     CallHead { grant, command, reserved }
     CallAnswer { status, broken }
@@ -170,6 +173,9 @@ constants! {
     "" [message] { LIST_ENTRIES, CODE_ENTRIES, BUFFER_CONTIGUOUS, BUFFER_PAGES }
     "PAGES_" [pages] { MAGIC, ENTRIES, ENTRY_BYTES, ENTRY_THERE, ENTRY_WRITE, NO_PAGE }
     "" [attach] { ATTACH_MAGIC }
+    "HANDOVER_" [handover] { ASK_MAGIC, WORD_MAGIC, NAME_BYTES, SENTENCE_BYTES }
+    "PORT_ASK_" [handover::ask] { WANT, LET_GO, GOODBYE }
+    "PORT_WORD_" [handover::word] { WELCOME, REFUSED, MEMORY, DROP }
     "" [ivshmem] {
         PCI_VENDOR, PCI_DEVICE, REG_IVPOSITION, REG_DOORBELL, HOST_PEER, FIRST_VM_PEER,
     }
