@@ -9,9 +9,11 @@
 #   libvfun0            the library for programs in C
 #   libvfun-dev         its headers, the static library, pkg-config's file
 #   python3-virtfun     the Python package
+#   virtfun-dpdk        a host: the driver by which a switch with DPDK has ports of VMs; only
+#                       if it is named, as it needs DPDK (packaging/dpdk.sh)
 #
 #   packaging/deb.sh            all of them; needs `make build` first
-#   packaging/deb.sh NAME...    these alone; virtfun-guest and virtfun-guest-dkms need no `make build`
+#   packaging/deb.sh NAME...    these alone; virtfun-guest, virtfun-guest-dkms and virtfun-dpdk need no `make build`
 #
 # DEBFULLNAME, DEBEMAIL   whom the packages name as their maintainer
 # CARGO_TARGET_DIR   where `make build` built (default: target)
@@ -43,7 +45,7 @@ die() { say "$*"; exit 1; }
 
 [ $# -gt 0 ] || set -- $all
 for name; do
-    case " $all " in *" $name "*) ;; *) die "unknown package '$name'; there are: $all" ;; esac
+    case " $all virtfun-dpdk " in *" $name "*) ;; *) die "unknown package '$name'; there are: $all virtfun-dpdk" ;; esac
 done
 for tool in dpkg-deb dpkg-shlibdeps dpkg-gensymbols; do
     command -v $tool >/dev/null 2>&1 || die "$tool is missing: run packaging/setup.sh. These packages are built on Debian"
@@ -496,8 +498,28 @@ TEXT
     finish
 }
 
+# DPDK loads the drivers of its release from one folder, so a switch needs no option to find this one.
+dpdk() {
+    driver=$("$here/packaging/dpdk.sh") || die "the driver was not built (its reason is above)"
+    release=$(readelf -d "$driver" | sed -n 's/.*\[librte_ethdev\.so\.\(.*\)\]/\1/p')
+    folder=$(find "/$libdir/dpdk" -maxdepth 1 -name "pmds-$release.*" 2>/dev/null | head -n1)
+    [ -n "$folder" ] || die "DPDK has no folder /$libdir/dpdk/pmds-$release.* for its drivers: is it Debian's?"
+    package virtfun-dpdk "$arch" net 'ports of virtual machines for switches with DPDK' \
+        'Enhances: openvswitch-switch-dpdk' 'Suggests: virtfun' <<TEXT
+A driver of DPDK for network ports of virtual machines, whose frames go
+through memory that a machine shares with its host. Open vSwitch with DPDK
+loads it by itself, and takes a port when the manager vfund says so:
+vfun port add VM NAME --switch BRIDGE --way dpdk.
+TEXT
+    install -D -m 644 "$driver" "$dir$folder/librte_net_vfun.so.${folder##*-}"
+    document
+    depends
+    finish
+}
+
 for name; do
     case $name in
+        virtfun-dpdk) dpdk ;;
         virtfun-guest) guest ;;
         virtfun-guest-dkms) dkms ;;
         virtfun-apis) apis ;;

@@ -35,6 +35,15 @@ if [ "${1-}" = figures ]; then
 fi
 VFUN_DPDK_DRIVER=$(packaging/dpdk.sh)
 export VFUN_DPDK_DRIVER
+# The package puts the driver where DPDK loads what is for its release.
+if [ $# -eq 0 ]; then
+    deb=$PWD/target/dpdk/deb
+    rm -rf "$deb"
+    VFUN_DEB_DIR=$deb VFUN_DEB_COMPRESS=none packaging/deb.sh virtfun-dpdk
+    dpkg-deb -x "$deb"/virtfun-dpdk_*.deb "$deb/root"
+    loads=$(find /usr/lib/*/dpdk -maxdepth 1 -name 'pmds-*')
+    [ -f "$deb/root$loads/librte_net_vfun.so.${loads##*-}" ] || { echo "virtfun-dpdk has no driver in $loads" >&2; exit 1; }
+fi
 # Both ends under the address sanitizer, with a peer that writes while they read.
 if [ $# -eq 0 ]; then
     gcc -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -pthread -Wall -Wextra -Werror \

@@ -229,16 +229,18 @@ impl Daemon {
                 "{PORT_DRIVERS_MAX} switches' ports are connected, which is the most"
             ));
         }
-        let process = pidfd_open(peer.pid, PidfdFlags::empty()).map_err(|e| {
-            format!("the manager does not see this process: run both in one PID namespace ({e})")
-        })?;
+        let unseen =
+            "the manager does not see this process in /proc: run both in one PID namespace";
+        let process = pidfd_open(peer.pid, PidfdFlags::empty())
+            .map_err(|e| format!("{unseen} ({})", io::Error::from(e)))?;
         let (pid, socket) = (Pid::as_raw(Some(peer.pid)) as u32, socket.try_clone().map_err(said)?);
+        // The next manager knows the process by this.
+        let began = started(pid as i32).ok_or(unseen)?;
         rustix::io::ioctl_fionbio(&socket, true).map_err(|e| said(e.into()))?;
         let id = self.fresh_id();
         self.watch(&socket, Kind::Switch, id, EventFlags::IN | EventFlags::RDHUP).map_err(said)?;
         self.watch(&process, Kind::SwitchEnd, id, EventFlags::IN).map_err(said)?;
         let (port, memory, unwanted) = (None, None, None);
-        let began = started(pid as i32).unwrap_or(0);
         let socket = Some(socket);
         let driver = SwitchDriver { socket, pid, began, process, port, memory, unwanted };
         self.switches.drivers.insert(id, driver);
