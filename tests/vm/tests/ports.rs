@@ -103,7 +103,7 @@ fn is_in_use(stand: &Stand, vm: &str) -> bool {
 }
 
 /// Copies a file from one guest to another one by HTTP, and compares it.
-fn copies(from: &Guest, at: &str, to: &Guest) {
+pub fn copies(from: &Guest, at: &str, to: &Guest) {
     ok(
         from,
         "mkdir -p /srv && dd if=/dev/urandom of=/srv/f bs=64k count=64 2>/dev/null && (pidof httpd >/dev/null || httpd -h /srv -p 8000)",

@@ -3,7 +3,7 @@
 //!
 //! It takes minutes, so only `make test-all` runs it (tests/ports.sh).
 
-use crate::ports::{carrier, healthy_port, port, reaches, tell, up, vm_in};
+use crate::ports::{carrier, copies, healthy_port, port, reaches, tell, up, vm_in};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vfun_testguest::Guest;
@@ -128,6 +128,36 @@ fn programs_run(way: Way) {
     let tap = port(&stand, "vm0")["tap"].as_str().unwrap().to_owned();
     goes(&stand, &switch, &tap);
     healthy(&guest);
+}
+
+#[test]
+fn three_guests_reach_each_other_through_a_stock_open_vswitch_with_dpdk() {
+    let test =
+        "ports_programs::three_guests_reach_each_other_through_a_stock_open_vswitch_with_dpdk";
+    if driver().is_none() || !asked(test) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (switch, stand) = network(&dir.path().join("ovs"), Way::Dpdk);
+    let guests = std::thread::scope(|s| {
+        let boots = [0, 1, 2].map(|n| {
+            let stand = &stand;
+            s.spawn(move || vm_in(stand, n, (FIRST, BRIDGE, Way::Dpdk.lines()), vec![]))
+        });
+        boots.map(|b| b.join().unwrap())
+    });
+    let address = |n: usize| format!("10.9.0.{}", usize::from(FIRST) + n);
+    for (n, from) in guests.iter().enumerate() {
+        let next = (n + 1) % guests.len();
+        reaches(&guests[next], &address(n));
+        copies(from, &address(n), &guests[next]);
+    }
+    // One that goes leaves the others alone.
+    let [first, second, third] = guests;
+    drop(second);
+    until("its link is down", || switch.vsctl("get Interface vm1.eth1 link_state").trim() != "up");
+    copies(&third, &address(2), &first);
+    [first, third].iter().for_each(healthy);
 }
 
 /// Nobody answers the VM.
