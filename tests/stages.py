@@ -103,9 +103,10 @@ STAGES = [
     Stage("hostile", "attacks, chaos, crash matrix",
           "tests/built.py run vfun-tests-hostile -vfun-tests-hostile/guests -- --test-threads 2", LOCAL),
     Stage("mutants", "mutations find their places", "tests/sim/mutants.py --check", LOCAL),
-    Stage("attackers", "attackers' guests",
-          "tests/built.py run vfun-tests-hostile/guests -- --test-threads 1", VM, needs=("guest-kernel",)),
-    Stage("testguest", "test guests", "tests/built.py run vfun-testguest", VM, needs=("guest-kernel",)),
+    # Both wait most of their time.
+    Stage("testguest", "test guests, attackers' guests",
+          "tests/built.py run --beside 2 vfun-testguest vfun-tests-hostile/guests -- --test-threads 1", VM,
+          needs=("guest-kernel",)),
     beside("kmod", "kernel module: all warnings, sparse", VM),
     beside("valgrind", "valgrind: protocol", LOCAL),
     beside("debian", "a guest of Debian: our packages by DKMS", VM),
