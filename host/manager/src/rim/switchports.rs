@@ -125,16 +125,16 @@ impl SwitchPorts {
     /// the switch could not open: it tries that again only for a port that comes.
     fn leave_other(&self, ovs: &Ovs, name: &str, bridge: &str) -> Result<(), String> {
         let columns = ["external_ids", "error"];
-        let found = ovs.table("Interface", &columns, Some(name)).map_err(said)?;
+        let found = ovs.table("Interface", &columns, Some(name))?;
         let Some(there) = found.first() else { return Ok(()) };
-        let is_in = ovs.ask(&["port-to-br", name]).map_err(said)?;
+        let is_in = ovs.ask(&["port-to-br", name])?;
         if there.entry("external_ids", KEY) != Some(&self.mark) {
             return Err(format!(
                 "a port {name} is in {is_in} that this manager has not made: give the port another `tap`"
             ));
         }
         if is_in != bridge || !there.text("error").is_empty() {
-            ovs.change(&["--if-exists", "del-port", name]).map_err(said)?;
+            ovs.change(&["--if-exists", "del-port", name])?;
         }
         Ok(())
     }
@@ -162,8 +162,8 @@ impl SwitchPorts {
             &format!("mtu_request={}", port.mtu),
             &format!("external_ids:{KEY}=\"{}\"", self.mark),
         ];
-        ovs.change(&words).map_err(said)?;
-        let found = ovs.table("Interface", &["error"], Some(name)).map_err(said)?;
+        ovs.change(&words)?;
+        let found = ovs.table("Interface", &["error"], Some(name))?;
         let error = found.first().map(|row| row.text("error")).filter(|e| !e.is_empty());
         Ok(error.map(|e| cannot_open(&e)))
     }
@@ -173,8 +173,4 @@ fn cannot_open(why: &str) -> String {
     format!(
         "Open vSwitch cannot open it: {why} (it needs DPDK, a bridge with datapath_type=netdev, and the driver: `ovs-vsctl get Open_vSwitch . dpdk_initialized other_config:dpdk-extra`; its log says more)"
     )
-}
-
-fn said(e: String) -> String {
-    format!("Open vSwitch says: {e}")
 }
