@@ -41,7 +41,7 @@ pub fn dpdk_driver(named: Option<&Path>, program: &Path) -> std::result::Result<
             let at = |d: &Path| ["dpdk", "", "lib/vfun"].map(|sub| d.join(sub).join(DRIVER));
             let source = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target/dpdk");
             let above = program.ancestors().skip(1).take(3).flat_map(at);
-            above.chain([source.join(DRIVER)]).collect()
+            above.chain([source.join(DRIVER)]).chain(packaged()).collect()
         }
     };
     // DPDK looks below its own folders for what has no slash.
@@ -50,6 +50,17 @@ pub fn dpdk_driver(named: Option<&Path>, program: &Path) -> std::result::Result<
         let looked = places.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
         format!("no driver of ports: {looked} (packaging/dpdk.sh builds it)")
     })
+}
+
+/// Where the package virtfun-dpdk puts it: DPDK has a folder of drivers for each of its releases.
+fn packaged() -> Vec<PathBuf> {
+    let inside = |folder: PathBuf| {
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path())
+    };
+    let of_machines = inside("/usr/lib".into()).flat_map(|d| inside(d.join("dpdk")));
+    let is_ours =
+        |p: &PathBuf| p.file_name().is_some_and(|name| name.to_string_lossy().starts_with(DRIVER));
+    of_machines.flat_map(inside).filter(is_ours).collect()
 }
 
 /// How one is started.

@@ -112,12 +112,8 @@ impl Core {
                 app_id: s.app_id,
                 app: s.app.clone(),
             },
-            subject: Subject {
-                function: f.name.clone(),
-                location,
-                of: f.own_print(),
-                shape: shape.clone(),
-            },
+            port: self.port_of_shape(s, client, &shape).map(super::ports::Port::print),
+            subject: Subject { function: f.name.clone(), location, of: f.own_print(), shape },
             terms: Terms {
                 deadline_ms,
                 calls_per_s: self.catalog.policy.of(&client.name, &f.name).calls_per_s,
@@ -128,7 +124,6 @@ impl Core {
             replay: Replay { asked: to, activated: None },
             since_ms: now,
             restarts: 0,
-            port: self.port_of_shape(s, client, &shape).map(super::ports::Port::print),
             at_switch: None,
         })
     }

@@ -267,8 +267,8 @@ impl Core {
         }
     }
 
-    /// A switch is about to have the memory of a grant of a port, until it lets go: its
-    /// pages are nobody else's before that. False: the grant is over or has no memory yet.
+    /// Whether a switch may be given a grant's memory: the grant is served, and is of a port for
+    /// a switch with DPDK.
     pub fn may_go_to_switch(&self, grant: Handle) -> bool {
         self.grants.get(grant).is_ok_and(|g| g.stage.goes_on() && self.is_for_switch(g))
     }

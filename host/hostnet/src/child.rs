@@ -96,7 +96,7 @@ fn package(program: &str) -> &str {
     match program {
         "ip" | "tc" | "bridge" => "iproute2",
         "virsh" => "libvirt-clients",
-        "ovs-vsctl" | "ovs-ofctl" | "ovs-appctl" => "openvswitch-switch-dpdk",
+        "ovs-vsctl" | "ovs-ofctl" | "ovs-appctl" => "openvswitch-switch",
         other => other,
     }
 }

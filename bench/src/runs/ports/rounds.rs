@@ -195,7 +195,7 @@ impl Stage<'_> {
         self.folder.path().join(format!("{}.sock", self.count))
     }
 
-    /// The best second of one that receives while another one sends.
+    /// Has one testpmd send and another one receive: the best second of the receiver.
     fn both_ends(&mut self, way: usize, bytes: u32) -> Result<Second> {
         self.count += 1;
         let (devices, _memory) = self.devices(way)?;
@@ -238,7 +238,7 @@ impl Timed {
     }
 }
 
-/// The best second of those that count.
+/// Waits for the seconds that count, and gives the best one.
 fn best_second(receiver: &mut Testpmd, sender: &mut Testpmd, watch: &Watch) -> Result<Second> {
     let until = Instant::now() + COMES_UP + Duration::from_secs(SECONDS as u64);
     let busy = |line: &str| taken_per_s(line).filter(|&per_s| per_s > 0.0);

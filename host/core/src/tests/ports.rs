@@ -131,7 +131,7 @@ fn at_switch(b: &mut Bed) -> (Handle, ServiceId, u64) {
 
 #[test]
 fn pages_that_a_switch_has_are_nobody_elses() {
-    // Whoever lets go last gives the pages back.
+    // The pages are free once both have let go, in whichever order.
     for switch_first in [true, false] {
         let mut b = offered();
         let (grant, service, module) = at_switch(&mut b);

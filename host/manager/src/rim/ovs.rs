@@ -4,7 +4,7 @@
 use crate::limits::{SWITCH_REST, SWITCH_SLOW};
 use std::cell::Cell;
 use std::time::Instant;
-use vfun_hostnet::switch::{Row, Switch};
+use vfun_hostnet::switch::Switch;
 
 /// Asks it. For one thread.
 #[derive(Default)]
@@ -15,36 +15,32 @@ pub(super) struct Ovs {
 
 impl Ovs {
     /// Changes its database, and waits until it has followed.
+    ///
+    /// # Errors
+    /// As [`Ovs::run`].
     pub fn change(&self, words: &[&str]) -> Result<(), String> {
-        self.timed(|switch| switch.change(words))
+        self.run(|switch| switch.change(words))
     }
 
-    /// Rows of a table of its database: all, or those of this name.
-    pub fn table(
-        &self,
-        table: &str,
-        columns: &[&str],
-        name: Option<&str>,
-    ) -> Result<Vec<Row>, String> {
-        self.timed(|switch| switch.table(table, columns, name))
-    }
-
-    /// What `ovs-vsctl` prints.
-    pub fn ask(&self, words: &[&str]) -> Result<String, String> {
-        self.timed(|switch| switch.ask(words))
-    }
-
-    fn timed<T>(&self, what: impl FnOnce(&Switch) -> Result<T, String>) -> Result<T, String> {
+    /// Asks it something.
+    ///
+    /// # Errors
+    /// A sentence: what it says, or that it is left alone now.
+    pub fn run<T>(&self, what: impl FnOnce(&Switch) -> Result<T, String>) -> Result<T, String> {
         if self.stuck.get().is_some_and(|at| at.elapsed() < SWITCH_REST) {
-            return Err(
-                "it did not answer in time, and is asked again in a while: does ovs-vswitchd run?"
-                    .into(),
-            );
+            return Err("Open vSwitch did not answer in time, and is asked again within half a minute: see whether ovs-vswitchd runs".into());
         }
         let began = Instant::now();
         let done = what(&Switch::of_host());
         let stuck = done.is_err() && began.elapsed() >= SWITCH_SLOW;
         self.stuck.set(stuck.then(Instant::now));
-        done
+        done.map_err(advised)
+    }
+}
+
+fn advised(e: String) -> String {
+    match e.contains("Permission denied") {
+        true => format!("{e}: run vfund as root, or as a user that may reach the switch's socket"),
+        false => e,
     }
 }

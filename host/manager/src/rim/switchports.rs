@@ -68,7 +68,7 @@ impl SwitchPorts {
 
     /// The interfaces that bear this manager's mark, and what the switch says is wrong with them.
     fn own(&self, ovs: &Ovs) -> Result<Vec<(String, String)>, String> {
-        let all = ovs.table("Interface", &["name", "external_ids", "error"], None)?;
+        let all = ovs.run(|s| s.table("Interface", &["name", "external_ids", "error"], None))?;
         let own = all.iter().filter(|row| row.entry("external_ids", KEY) == Some(&self.mark));
         Ok(own.map(|row| (row.text("name"), row.text("error"))).collect())
     }
@@ -125,9 +125,9 @@ impl SwitchPorts {
     /// the switch could not open: it tries that again only for a port that comes.
     fn leave_other(&self, ovs: &Ovs, name: &str, bridge: &str) -> Result<(), String> {
         let columns = ["external_ids", "error"];
-        let found = ovs.table("Interface", &columns, Some(name))?;
+        let found = ovs.run(|s| s.table("Interface", &columns, Some(name)))?;
         let Some(there) = found.first() else { return Ok(()) };
-        let is_in = ovs.ask(&["port-to-br", name])?;
+        let is_in = ovs.run(|s| s.ask(&["port-to-br", name]))?;
         if there.entry("external_ids", KEY) != Some(&self.mark) {
             return Err(format!(
                 "a port {name} is in {is_in} that this manager has not made: give the port another `tap`"
@@ -163,7 +163,7 @@ impl SwitchPorts {
             &format!("external_ids:{KEY}=\"{}\"", self.mark),
         ];
         ovs.change(&words)?;
-        let found = ovs.table("Interface", &["error"], Some(name))?;
+        let found = ovs.run(|s| s.table("Interface", &["error"], Some(name)))?;
         let error = found.first().map(|row| row.text("error")).filter(|e| !e.is_empty());
         Ok(error.map(|e| cannot_open(&e)))
     }
