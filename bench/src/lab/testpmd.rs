@@ -41,7 +41,7 @@ pub fn dpdk_driver(named: Option<&Path>, program: &Path) -> std::result::Result<
             let at = |d: &Path| ["dpdk", "", "lib/vfun"].map(|sub| d.join(sub).join(DRIVER));
             let source = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target/dpdk");
             let above = program.ancestors().skip(1).take(3).flat_map(at);
-            above.chain([source.join(DRIVER)]).chain(packaged()).collect()
+            above.chain([source.join(DRIVER)]).chain(packaged(Path::new("/usr/lib"))).collect()
         }
     };
     // DPDK looks below its own folders for what has no slash.
@@ -53,11 +53,11 @@ pub fn dpdk_driver(named: Option<&Path>, program: &Path) -> std::result::Result<
 }
 
 /// Where the package virtfun-dpdk puts it: DPDK has a folder of drivers for each of its releases.
-fn packaged() -> Vec<PathBuf> {
+fn packaged(lib: &Path) -> Vec<PathBuf> {
     let inside = |folder: PathBuf| {
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path())
     };
-    let of_machines = inside("/usr/lib".into()).flat_map(|d| inside(d.join("dpdk")));
+    let of_machines = inside(lib.into()).flat_map(|d| inside(d.join("dpdk")));
     let is_ours =
         |p: &PathBuf| p.file_name().is_some_and(|name| name.to_string_lossy().starts_with(DRIVER));
     of_machines.flat_map(inside).filter(is_ours).collect()
@@ -234,6 +234,18 @@ mod tests {
         }
         let e = dpdk_driver(Some(&root.join("none.so")), Path::new("/x")).unwrap_err();
         assert!(e.contains("none.so") && e.contains("packaging/dpdk.sh"), "{e}");
+    }
+
+    #[test]
+    fn the_packages_driver_is_found_among_those_of_dpdk() {
+        let lib = tempfile::tempdir().unwrap();
+        let folder = lib.path().join("x86_64-linux-gnu/dpdk/pmds-23.0");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("librte_net_tap.so.23.0"), "").unwrap();
+        assert_eq!(packaged(lib.path()), Vec::<PathBuf>::new());
+        let file = folder.join("librte_net_vfun.so.23.0");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(packaged(lib.path()), [file]);
     }
 
     #[test]
