@@ -37,7 +37,7 @@ caller() {
     callers+=($!)
 }
 
-say "8. Hardware and software: functions with a device behind them (all simulated here)"
+say "9. Hardware and software: functions with a device behind them (all simulated here)"
 more=()
 [ -e "$bin/libvfun_fn_sha256_fpga_simulated.so" ] && more=(--functions services/fpga/functions)
 "$bin/vfund" --root "$root" --window-dir "$root" --functions functions ${more[@]+"${more[@]}"} \
@@ -53,7 +53,7 @@ show "$bin/vfun" list
 show "$bin/vfun" call model 1 0 0 1,2,3 --on software
 show "$bin/vfun" call model 1 0 0 1,2,3 --on hardware
 
-say "9. Four clients and two VFs: each in turn (fair)"
+say "10. Four clients and two VFs: each in turn (fair)"
 caller small 0
 caller middle 1000
 caller large 5000
@@ -82,7 +82,7 @@ quiet() {
 quiet
 
 if [ -n "$module" ]; then
-    say "10. A client in a real guest: its calls go on while its lease moves"
+    say "11. A client in a real guest: its calls go on while its lease moves"
     "$bin/vfun" leases set fair >/dev/null
     "$bin/vfun" guest --client demo-vm --module "$module" --user app -- \
         "vfun call model 1 0 0 1,2,3 --repeat 2500" &
@@ -106,6 +106,6 @@ kill "$manager"
 wait "$manager" 2>/dev/null || true
 manager=
 
-say "11. The published experiments with leases, small: run with real services, and in simulated time"
+say "12. The published experiments with leases, small: run with real services, and in simulated time"
 show "$bin/vfun" bench leases --short \
     --json "$out/leases.json" --csv "$out/leases.csv" --chart "$out/leases.png" --chart "$out/leases.svg"

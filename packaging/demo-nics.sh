@@ -17,7 +17,7 @@ say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 show() { printf '$ %s\n' "${*/#$bin\//}"; "$@"; }
 
 if [ "${1-}" != --inside ]; then
-    say "12. One VF of a network card, and three guests that want it in turn"
+    say "13. One VF of a network card, and three guests that want it in turn"
     why=
     [ "$(id -u)" = 0 ] || why="bridges and taps need root"
     [ -e /dev/net/tun ] || why="there is no /dev/net/tun"

@@ -19,7 +19,7 @@ say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 show() { printf '$ %s\n' "${*/#$bin\//}"; "$@"; }
 
 if [ "${1-}" != --inside ]; then
-    say "13. Ports: two guests without a network card reach each other through a stock Open vSwitch"
+    say "14. Ports: two guests without a network card reach each other through a stock Open vSwitch"
     why=
     [ "$(id -u)" = 0 ] || why="switches and taps need root"
     [ -e /dev/net/tun ] || why="there is no /dev/net/tun"
