@@ -46,9 +46,9 @@ to=$out/librte_net_vfun.so
 # shellcheck disable=SC2046  # a list of words is meant
 gcc -O3 -march=nehalem -fPIC -shared -Wall -Wextra -Werror -DALLOW_INTERNAL_API \
     -DALLOW_EXPERIMENTAL_API -include rte_config.h \
-    $(pkg-config --cflags-only-I libdpdk) -isystem "$headers" -Iprotocol/packet/include -Iprotocol/wire/include -Iguest/dpdk \
+    $(pkg-config --cflags-only-I libdpdk) -isystem "$headers" -Iprotocol/packet/include -Iprotocol/wire/include -Iguest/client/include -Iguest/dpdk \
     -o "$to.new" guest/dpdk/rte_eth_vfun.c guest/dpdk/vfun_burst.c guest/dpdk/vfun_memory.c \
-    guest/dpdk/vfun_talk.c guest/dpdk/vfun_link.c guest/dpdk/vfun_port.c guest/dpdk/vfun_ring.c \
+    guest/dpdk/vfun_talk.c guest/dpdk/vfun_link.c guest/dpdk/vfun_sides.c guest/dpdk/vfun_ring.c guest/dpdk/vfun_vm.c \
     -lrte_ethdev -lrte_eal -lrte_mbuf -lrte_mempool -lrte_kvargs -lrte_bus_vdev
 mv "$to.new" "$to"
 echo "$to"

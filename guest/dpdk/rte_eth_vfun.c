@@ -7,7 +7,8 @@
  *
  * Here is what an application asks of a driver. vfun_burst.c is the data path,
  * vfun_memory.c takes memory and gives it back, vfun_talk.c hears from the host when,
- * vfun_link.c and vfun_port.c check what comes from there, vfun_packet.h knows the rings.
+ * vfun_link.c and vfun_sides.c check what comes from there, vfun_vm.c asks the host of a VM,
+ * vfun_packet.h knows the rings.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -239,7 +240,7 @@ static const struct eth_dev_ops vfun_ops = {
 };
 
 static const char *const vfun_args[] = {
-	"socket", "port", "owner", "path", "mine", "theirs", "ring", NULL
+	"socket", "port", "owner", "path", "mine", "theirs", "ring", "endpoint", NULL
 };
 
 static int take_text(const char *key __rte_unused, const char *value, void *to)
@@ -268,15 +269,24 @@ static void place_free(struct vfun_port_place *p)
 	free(p->socket);
 	free(p->port);
 	free(p->path);
+	free(p->endpoint);
+}
+
+/* Whether the arguments name one place. */
+static int is_one_place(const struct vfun_port_place *p)
+{
+	if (p->socket)
+		return p->port && !p->path && !p->endpoint;
+	return !p->path || (!p->port && !p->endpoint);
 }
 
 static int place_of(const char *args, struct vfun_port_place *p)
 {
-	struct rte_kvargs *kv = rte_kvargs_parse(args, vfun_args);
+	struct rte_kvargs *kv = rte_kvargs_parse(args ? args : "", vfun_args);
 	int bad;
 
 	if (!kv) {
-		VFUN_LOG(ERR, "\"%s\" is not understood; known are socket, port, owner, path, mine, theirs, ring\n",
+		VFUN_LOG(ERR, "\"%s\" is not understood; known are socket, port, owner, path, mine, theirs, ring, endpoint\n",
 		    args);
 		return -EINVAL;
 	}
@@ -284,12 +294,13 @@ static int place_of(const char *args, struct vfun_port_place *p)
 	      rte_kvargs_process(kv, "port", take_text, &p->port) ||
 	      rte_kvargs_process(kv, "owner", take_number, &p->owner) ||
 	      rte_kvargs_process(kv, "path", take_text, &p->path) ||
+	      rte_kvargs_process(kv, "endpoint", take_text, &p->endpoint) ||
 	      rte_kvargs_process(kv, "mine", take_number, &p->mine) ||
 	      rte_kvargs_process(kv, "theirs", take_number, &p->theirs) ||
 	      rte_kvargs_process(kv, "ring", take_number, &p->ring);
 	rte_kvargs_free(kv);
-	if (!bad && (!p->socket == !p->path || !p->socket != !p->port)) {
-		VFUN_LOG(ERR, "give either socket= and port=, or path=, mine=, theirs= and ring=\n");
+	if (!bad && !is_one_place(p)) {
+		VFUN_LOG(ERR, "give socket= and port= on a host, path=, mine=, theirs= and ring= for a file, or in a VM port= and endpoint=, or nothing\n");
 		return -EINVAL;
 	}
 	return bad ? -EINVAL : 0;
@@ -317,13 +328,15 @@ static void set_up(struct rte_eth_dev *dev)
 static int begin(struct vfun_eth *v, struct vfun_port_place *place, struct vfun_error *e)
 {
 	const struct vfun_bell none = { .ringer = NULL };
-	struct vfun_port port;
+	struct vfun_sides port;
 
 	if (!v->ringers)
 		return vfun_wrong(e, "no memory for one more device");
 	if (place->socket)
 		return vfun_talk_begin(v, place, e);
-	if (vfun_port_open(&port, place, e))
+	if (!place->path)
+		return vfun_talk_begin_vm(v, place, e);
+	if (vfun_sides_open(&port, place, e))
 		return -1;
 	vfun_eth_attach(v, &port, &none);
 	return 0;
@@ -393,4 +406,5 @@ static struct rte_vdev_driver vfun_driver = {
 RTE_PMD_REGISTER_VDEV(net_vfun, vfun_driver);
 RTE_PMD_REGISTER_PARAM_STRING(net_vfun,
 			      "socket=<path> port=<name> owner=<uid> | "
-			      "path=<file> mine=<byte> theirs=<byte> ring=<bytes>");
+			      "path=<file> mine=<byte> theirs=<byte> ring=<bytes> | "
+			      "[port=<name>] [endpoint=<endpoint>]");

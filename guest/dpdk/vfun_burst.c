@@ -142,7 +142,7 @@ uint16_t vfun_tx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count)
 	if (!count || !enter(&q->gate))
 		return 0;
 	done = put(q, bufs, count);
-	if (vfun_packet_publish(&q->tx) && q->bell.ringer && vfun_packet_must_ring(&q->tx))
+	if (vfun_packet_publish(&q->tx) && vfun_bell_is_there(&q->bell) && vfun_packet_must_ring(&q->tx))
 		vfun_ring(&q->bell);
 	leave(&q->gate);
 	rte_pktmbuf_free_bulk(bufs, done);

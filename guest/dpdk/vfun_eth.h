@@ -19,8 +19,9 @@
 #include <rte_mbuf.h>
 
 #include "vfun_packet.h"
-#include "vfun_port.h"
+#include "vfun_sides.h"
 #include "vfun_ring.h"
+#include "vfun_vm.h"
 
 extern int vfun_log;
 #define VFUN_LOG(level, ...) rte_log(RTE_LOG_##level, vfun_log, "net_vfun: " __VA_ARGS__)
@@ -81,9 +82,10 @@ struct vfun_counts {
 	uint64_t n[VFUN_COUNTS];
 };
 
-/* What is said over the socket. Of DPDK's thread for interrupts. */
+/* What is said to the host. Of DPDK's thread for interrupts. */
 struct vfun_talk {
-	char *socket;                   /* NULL: the memory is a file, and stays */
+	struct vfun_vm *vm;             /* the port is one of this VM; NULL: it is not */
+	char *socket;                   /* NULL: there is none; without vm, the memory is a file, and stays */
 	char *port;
 	uint64_t owner;
 	struct rte_intr_handle *intr;   /* with the descriptor that is watched */
@@ -104,7 +106,7 @@ struct vfun_eth {
 	struct vfun_ringers *ringers;
 	struct vfun_talk talk;
 	pthread_mutex_t lock;           /* all below is for who has it */
-	struct vfun_port port;
+	struct vfun_sides port;
 	uint64_t ring;                  /* bytes of a ring, as was said last; 0: not known yet */
 	int is_started;
 	int is_down;                    /* by set_link_down */
@@ -121,7 +123,7 @@ uint32_t vfun_eth_longest(const struct vfun_eth *v);
 /* Tells the peer whether this end is there, and what it takes. */
 void vfun_eth_say(struct vfun_eth *v);
 /* The device begins to use this memory and bell, which are its own from now on. */
-void vfun_eth_attach(struct vfun_eth *v, const struct vfun_port *port,
+void vfun_eth_attach(struct vfun_eth *v, const struct vfun_sides *port,
 		     const struct vfun_bell *bell);
 /* It ends to use its memory, if there is any: after that nobody touches it. */
 void vfun_eth_detach(struct vfun_eth *v);
@@ -134,6 +136,8 @@ void vfun_eth_count(struct vfun_eth *v, struct vfun_counts *all);
 
 /* Asks for the port. 0: it is known, or nobody is there yet; else -1 with a sentence. */
 int vfun_talk_begin(struct vfun_eth *v, struct vfun_port_place *place, struct vfun_error *e);
+/* Takes the port of the VM in which this runs. 0, or -1 with a sentence. */
+int vfun_talk_begin_vm(struct vfun_eth *v, struct vfun_port_place *place, struct vfun_error *e);
 /* From now on DPDK's thread listens to the host, and looks after the link. 0, or -1. */
 int vfun_talk_run(struct vfun_eth *v, struct vfun_error *e);
 /* Ends both, and the use of the memory. */

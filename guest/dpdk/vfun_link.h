@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "vfun_port.h"
+#include "vfun_sides.h"
 #include "vfun_wire.h"
 
 /*

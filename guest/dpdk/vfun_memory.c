@@ -98,7 +98,7 @@ void vfun_eth_count(struct vfun_eth *v, struct vfun_counts *all)
 
 /* ---- memory --------------------------------------------------------- */
 
-void vfun_eth_attach(struct vfun_eth *v, const struct vfun_port *port,
+void vfun_eth_attach(struct vfun_eth *v, const struct vfun_sides *port,
 		     const struct vfun_bell *bell)
 {
 	pthread_mutex_lock(&v->lock);
@@ -126,7 +126,7 @@ void vfun_eth_attach(struct vfun_eth *v, const struct vfun_port *port,
 void vfun_eth_detach(struct vfun_eth *v)
 {
 	struct vfun_counts all;
-	struct vfun_port old;
+	struct vfun_sides old;
 	struct vfun_bell bell;
 
 	pthread_mutex_lock(&v->lock);
@@ -141,9 +141,9 @@ void vfun_eth_detach(struct vfun_eth *v)
 	}
 	old = v->port;
 	bell = v->txq.bell;
-	v->port = (struct vfun_port){ .ring = 0 };
+	v->port = (struct vfun_sides){ .ring = 0 };
 	v->txq.bell = (struct vfun_bell){ .ringer = NULL };
 	pthread_mutex_unlock(&v->lock);
-	vfun_port_unmap(&old);
+	vfun_sides_unmap(&old);
 	vfun_bell_close(&bell);
 }

@@ -152,7 +152,7 @@ static int map_news(struct vfun_bell *bell, int memory, uint64_t news, struct vf
 	uint64_t at = news / PAGE * PAGE;
 	struct stat st;
 
-	if (!vfun_port_is_firm(memory) || fstat(memory, &st) || news % 8 ||
+	if (!vfun_sides_is_firm(memory) || fstat(memory, &st) || news % 8 ||
 	    (!S_ISCHR(st.st_mode) && at + PAGE > (uint64_t)st.st_size))
 		return vfun_wrong(e, "the word at byte %llu that is counted up for the peer does not lie in the port's memory",
 				  (unsigned long long)news);
@@ -180,6 +180,8 @@ int vfun_bell_open(struct vfun_bell *bell, struct vfun_ringers *all, int fd, int
 
 void vfun_ring(const struct vfun_bell *bell)
 {
+	if (bell->vm)
+		vfun_vm_ring(bell->vm);
 	if (!bell->ringer)
 		return;
 	/* Others of the host count it up, too. */

@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-#include "vfun_port.h"
+#include "vfun_sides.h"
+#include "vfun_vm.h"
 
 /* The threads of one device that ring. */
 struct vfun_ringers;
@@ -18,9 +19,10 @@ void vfun_ringers_leave(struct vfun_ringers *all);
 
 /* What rings the peer of one memory. */
 struct vfun_bell {
-	struct vfun_ringer *ringer;     /* NULL: nothing rings */
+	struct vfun_ringer *ringer;     /* of an eventfd; NULL: there is none */
 	uint64_t *news;                 /* counted up before (R-CHN-8); NULL: no such word */
 	void *page;                     /* in which it lies */
+	const struct vfun_vm *vm;       /* what rings the host of this VM; NULL: another one rings */
 };
 
 /*
@@ -29,6 +31,11 @@ struct vfun_bell {
  */
 int vfun_bell_open(struct vfun_bell *bell, struct vfun_ringers *all, int fd, int memory,
 		   uint64_t news, struct vfun_error *e);
+/* Whether anything rings. */
+static inline int vfun_bell_is_there(const struct vfun_bell *bell)
+{
+	return bell->ringer || bell->vm;
+}
 void vfun_ring(const struct vfun_bell *bell);
 void vfun_bell_close(struct vfun_bell *bell);
 

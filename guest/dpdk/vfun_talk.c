@@ -154,7 +154,7 @@ static int take(struct vfun_eth *v, struct vfun_link_heard *heard)
 	struct vfun_talk *t = &v->talk;
 	struct vfun_bell bell = { .ringer = NULL };
 	struct vfun_error e;
-	struct vfun_port port;
+	struct vfun_sides port;
 
 	if (w->handle == t->handle)
 		return 0;
@@ -167,7 +167,7 @@ static int take(struct vfun_eth *v, struct vfun_link_heard *heard)
 	}
 	if (bell.ringer)
 		heard->bell = -1;
-	if (vfun_port_map(&port, heard->memory, w->mine, w->theirs, w->ring, &e)) {
+	if (vfun_sides_map(&port, heard->memory, w->mine, w->theirs, w->ring, &e)) {
 		vfun_bell_close(&bell);
 		complain(v, &e);
 		return vfun_link_let_go(t->fd, w->handle);
@@ -247,6 +247,55 @@ static void on_word(void *device)
 	}
 }
 
+/* ---- in a VM -------------------------------------------------------- */
+
+/* Takes the port of this VM, with a sentence if it cannot be had now. */
+static int take_of_vm(struct vfun_eth *v, struct vfun_error *e)
+{
+	const struct vfun_bell bell = { .vm = v->talk.vm };
+	struct vfun_vm_port port;
+
+	if (vfun_vm_open(v->talk.vm, &port, e))
+		return -1;
+	memcpy(v->mac.addr_bytes, port.mac, sizeof(port.mac));
+	vfun_eth_attach(v, &port.sides, &bell);
+	return 0;
+}
+
+/*
+ * Looks whether the port goes on, and asks for it again if not. Asking is the one thing here
+ * that waits: as long as the host does not answer, and 5 s at most.
+ */
+static void look_at_vm(struct vfun_eth *v)
+{
+	struct vfun_talk *t = &v->talk;
+	struct vfun_error e;
+
+	if (vfun_vm_is_open(t->vm)) {
+		if (!vfun_vm_check(t->vm, &e))
+			return;
+		VFUN_LOG(NOTICE, "%s: the port is lost, and is asked for again each second: %s\n", name(v), e.text);
+		vfun_eth_detach(v);
+		vfun_vm_close(t->vm);
+		/* The host may be about to give it out anew. */
+		t->again = after(AGAIN_SECONDS);
+		return;
+	}
+	if (rte_get_timer_cycles() < t->again)
+		return;
+	if (take_of_vm(v, &e))
+		complain(v, &e);
+	else
+		VFUN_LOG(NOTICE, "%s: the port is there again\n", name(v));
+	t->again = after(AGAIN_SECONDS);
+}
+
+int vfun_talk_begin_vm(struct vfun_eth *v, struct vfun_port_place *place, struct vfun_error *e)
+{
+	v->talk.vm = vfun_vm_new(place, e);
+	return v->talk.vm ? take_of_vm(v, e) : -1;
+}
+
 /* ---- the clock ------------------------------------------------------ */
 
 /*
@@ -260,6 +309,8 @@ static void tick(void *device)
 
 	if (t->socket && t->fd < 0 && rte_get_timer_cycles() >= t->again)
 		connect_again(v);
+	if (t->vm)
+		look_at_vm(v);
 	look(v);
 	if (rte_eal_alarm_set(LOOK_US, tick, v))
 		VFUN_LOG(ERR, "%s: DPDK has no alarm: the link and the connection stay as they are\n", name(v));
@@ -363,6 +414,7 @@ void vfun_talk_end(struct vfun_eth *v)
 		vfun_link_goodbye(t->fd);
 		close(t->fd);
 	}
+	vfun_vm_free(t->vm);
 	rte_intr_instance_free(t->intr);
 	free(t->socket);
 	free(t->port);

@@ -62,6 +62,9 @@
 // Room for the meaning of an error code, its ending zero included.
 #define VFUN_MEANING_ROOM 257
 
+// Room for a port's name and its terminating zero.
+#define VFUN_PORT_ROOM 16
+
 // As a limit in nanoseconds: wait without one.
 #define VFUN_NO_LIMIT UINT64_MAX
 
@@ -208,6 +211,9 @@ typedef struct vfun_function vfun_function;
 
 // A call under way. One thread at a time may use it.
 typedef struct vfun_pending vfun_pending;
+
+// A port of the VM that this program has. Any number of threads may use it at once.
+typedef struct vfun_port vfun_port;
 
 // An open session. Any number of threads may use it at once.
 typedef struct vfun_session vfun_session;
@@ -397,6 +403,31 @@ typedef struct vfun_buffer_place {
   // Bytes of it, as asked for.
   size_t bytes;
 } vfun_buffer_place;
+
+// A port of this VM.
+typedef struct vfun_port_info {
+  // Its name, ended by a zero: that of its interface, if the kernel module makes it one.
+  char name[VFUN_PORT_ROOM];
+  // Bytes of each of its two rings.
+  uint32_t ring_bytes;
+  // Its place in the VM's table of ports.
+  uint16_t number;
+  // Bytes of the longest packet behind an Ethernet header.
+  uint16_t mtu;
+  // The address that it has on the host.
+  uint8_t mac[6];
+  // 0.
+  uint8_t reserved[2];
+} vfun_port_info;
+
+// Where a port's two sides of packets lie in this process: a header page each, and a ring
+// behind it, for the functions of vfun_packet.h. They stay mapped until vfun_port_close.
+typedef struct vfun_port_sides {
+  // The side that this program writes.
+  void *mine;
+  // The side that the host writes, at any moment: read once, check, use.
+  const void *theirs;
+} vfun_port_sides;
 
 // A WebAssembly module to be submitted. Set all to zero, then size to
 // sizeof(struct vfun_module), module and module_len, then what is to differ.
@@ -764,6 +795,55 @@ enum vfun_status vfun_buffer_check(const struct vfun_buffer *buffer);
 // Requires:
 // buffer came from vfun_buffer_get and is not used again, and neither are its bytes.
 enum vfun_status vfun_buffer_put(struct vfun_buffer *buffer);
+
+// The ports of this VM: the first room of them into ports, and how many there are in all
+// into *count. ports may be null if room is 0.
+//
+// Requires:
+// session is open; ports points to room structs; count points to a size_t.
+enum vfun_status vfun_ports(const struct vfun_session *session,
+                            struct vfun_port_info *ports,
+                            size_t room,
+                            size_t *count);
+
+// Takes a port of this VM; name may be null if there is one only. Through the kernel module
+// alone, and with CAP_NET_ADMIN in the VM's own network namespace. *info says what the port is,
+// and *sides where its memory lies. *port is the caller's, to be ended by vfun_port_close.
+// VFUN_STATUS_BAD_OPTION if there is no such port, VFUN_STATUS_UNSUPPORTED without the module
+// or the right, VFUN_STATUS_REFUSED with what the host says: the port is in use (an
+// interface that is up has it: set it down first).
+//
+// Requires:
+// session is open; name is null or a string; port, info and sides point to room for what is
+// put there.
+enum vfun_status vfun_port_open(const struct vfun_session *session,
+                                const char *name,
+                                struct vfun_port **port,
+                                struct vfun_port_info *info,
+                                struct vfun_port_sides *sides);
+
+// Rings the host, if anything rings it: it looks at this program's ring then. Call it when
+// vfun_packet_must_ring says so.
+//
+// Requires:
+// port was not ended.
+enum vfun_status vfun_port_ring(const struct vfun_port *port);
+
+// Whether the port is this program's still; if not, why: VFUN_STATUS_BROKEN (the host has
+// taken it back), VFUN_STATUS_RELEASED, VFUN_STATUS_STALE_GENERATION or
+// VFUN_STATUS_DEVICE_GONE. Close it then, and open it again, in a new session.
+// VFUN_STATUS_UNANSWERED says that nobody is there on the host: frames go on when it comes back.
+//
+// Requires:
+// port was not ended.
+enum vfun_status vfun_port_check(const struct vfun_port *port);
+
+// Gives a port back; the handle is gone, and its sides are not mapped any more, whatever the
+// status.
+//
+// Requires:
+// port came from vfun_port_open and is not used again, and neither are its sides.
+enum vfun_status vfun_port_close(struct vfun_port *port);
 
 // Brings a WebAssembly module to the host, which checks and compiles it and
 // offers it to this client alone until it is removed: *function says what as

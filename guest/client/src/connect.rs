@@ -205,7 +205,8 @@ impl ConnectOptions {
         let module = Arc::new(Module::open(&self.places.module, at, self.client.as_deref())?);
         let (place, window) = (module.place(), Arc::new(Window::open(module.clone())?));
         // A module that knows one of them not takes it out.
-        let its = Features::MODULE.with(Features::WINDOWS).with(Features::PAGES);
+        let its = Features::MODULE.with(Features::WINDOWS);
+        let its = its.with(Features::PAGES).with(Features::PACKETS);
         hello.features = U64::new(hello.features.get() | its.0);
         self.greet(Control::Module(module, window.clone()), Some(window), place, hello)
     }

@@ -9,10 +9,9 @@ use crate::session::SessionInner;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use vfun_wire::kind::{CallsShape, ChannelKind, Shape};
+use vfun_wire::kind::{ChannelKind, Shape};
 use vfun_wire::limits::INLINE_BYTES;
 use vfun_wire::message::{Kind, Location, OfGrant, WaitMode};
-use vfun_wire::queues::QueuesShape;
 use vfun_wire::version::FunctionVersion;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
@@ -48,24 +47,14 @@ pub struct GrantInfo {
     pub wait: WaitMode,
     /// What the channel carries.
     pub kind: ChannelKind,
+    /// Its channel's shape, as it stands on the wire.
+    pub(crate) shape: Shape,
 }
 
 impl GrantInfo {
     /// Longest arguments of a call, bytes. Over TCP a frame's limit of 64 MiB comes before it.
     pub fn max_args(&self) -> usize {
         INLINE_BYTES.max(self.cell_bytes as usize)
-    }
-
-    /// Its channel's shape, as it stands on the wire.
-    pub(crate) fn shape(&self) -> Shape {
-        match self.kind {
-            ChannelKind::Calls | ChannelKind::Floor => {
-                CallsShape::new(self.depth, self.cell_bytes).shape()
-            }
-            ChannelKind::Queues => QueuesShape::new(self.program_pages, self.host_pages).shape(),
-            // None is asked for here.
-            ChannelKind::Packets => Shape::default(),
-        }
     }
 
     /// How large its channel is, for people.
@@ -163,7 +152,7 @@ impl Grant {
     /// # Errors
     /// [`Error::Unsupported`] for a grant of queues: [`Grant::activate_queues`].
     pub fn activate(self) -> Result<Function> {
-        if self.hold.info.kind == ChannelKind::Queues {
+        if matches!(self.hold.info.kind, ChannelKind::Queues | ChannelKind::Packets) {
             return Err(Error::Unsupported(
                 "this grant is of queues, which are not called: activate it as such",
             ));
@@ -203,6 +192,12 @@ impl Grant {
                 "this grant is not of queues: ask for queues when negotiating",
             ));
         }
+        self.activate_sides()
+    }
+
+    /// The same for any channel that has two sides and nothing else.
+    pub(crate) fn activate_sides(self) -> Result<Queues> {
+        let info = &self.hold.info;
         let session = &self.hold.session;
         let window = session.window.as_ref().ok_or(Error::Unsupported(NO_WINDOW))?;
         let body = self.hold.request(Kind::Activate, control::TIMEOUT)?;

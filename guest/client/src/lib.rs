@@ -56,6 +56,7 @@ mod heartbeat;
 mod offered;
 mod owned;
 mod pending;
+mod port;
 mod queues;
 mod random;
 mod request;
@@ -79,6 +80,7 @@ pub use offered::offered;
 #[doc(hidden)]
 pub use owned::{KeptResults, OwnedCell, OwnedPending};
 pub use pending::Pending;
+pub use port::{Port, PortInfo};
 pub use queues::{EndWait, Queues, QueuesWaiter};
 pub use request::FunctionRequest;
 pub use session::{Description, FunctionInfo, Session, SessionInfo};

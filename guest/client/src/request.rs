@@ -8,6 +8,7 @@ use vfun_wire::limits::{
 };
 use vfun_wire::message::{Negotiate, Preference, WaitMode};
 use vfun_wire::names;
+use vfun_wire::packets::PacketsShape;
 use vfun_wire::queues::QueuesShape;
 use vfun_wire::version::FunctionVersion;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -27,6 +28,8 @@ pub struct FunctionRequest {
     pub(crate) kind: ChannelKind,
     /// Pages of both sides, of queues.
     sides: (u32, u32),
+    /// Of packets.
+    packets: Option<PacketsShape>,
 }
 
 impl FunctionRequest {
@@ -43,6 +46,7 @@ impl FunctionRequest {
             signature: 0,
             kind: ChannelKind::Calls,
             sides: (0, 0),
+            packets: None,
         }
     }
     /// The version needed: the same major, at least this minor. 0.0: any.
@@ -102,14 +106,20 @@ impl FunctionRequest {
         self.kind(ChannelKind::Queues)
     }
 
+    /// The channel of a port of the VM.
+    pub(crate) fn packets(mut self, shape: PacketsShape) -> Self {
+        self.packets = Some(shape);
+        self.kind(ChannelKind::Packets)
+    }
+
     fn shape(&self) -> Result<Shape> {
         match self.kind {
             ChannelKind::Calls | ChannelKind::Floor => {
                 Ok(CallsShape::new(self.depth, self.cell_bytes.unwrap_or(u32::MAX)).shape())
             }
-            ChannelKind::Packets => Err(Error::BadOption(
-                "ports of packets are network interfaces, which the VM's kernel module makes: a program has none by itself".into(),
-            )),
+            ChannelKind::Packets => self.packets.map(PacketsShape::shape).ok_or_else(|| {
+                Error::BadOption("a channel of packets is asked for by its port's name".into())
+            }),
             ChannelKind::Queues => {
                 let (program, host) = self.sides;
                 let most = QUEUES_PAGES_MIN..=QUEUES_PAGES_MAX;

@@ -302,8 +302,10 @@ impl Session {
     /// Asks for a function. Nothing runs yet: see [`Grant::activate`].
     pub fn negotiate(&self, request: &FunctionRequest) -> Result<Grant> {
         let ask = request.encode(self.inner.policy.mode())?;
-        if request.kind == ChannelKind::Queues {
-            self.has_queues()?;
+        match request.kind {
+            ChannelKind::Queues => self.has_queues()?,
+            ChannelKind::Packets => self.has_ports()?,
+            ChannelKind::Calls | ChannelKind::Floor => {}
         }
         let body = self.inner.request(Kind::Negotiate, ask.as_bytes(), control::TIMEOUT)?;
         let info = control::grant_info(&body, &request.name, request.kind)?;
@@ -318,6 +320,20 @@ impl Session {
                 "the host, or this machine's kernel module, is too old to have queues: update it",
             )),
             (Some(_), true) => Ok(()),
+        }
+    }
+
+    /// Whether ports can be asked for.
+    fn has_ports(&self) -> Result<()> {
+        let features = self.inner.info.features;
+        match (features.has(Features::PACKETS), features.has(Features::NET_ADMIN)) {
+            (false, _) => Err(Error::Unsupported(
+                "only a program in a VM has ports, through the kernel module (endpoint module), and this session, its module or its host has none",
+            )),
+            (true, false) => Err(Error::Unsupported(
+                "only a program with CAP_NET_ADMIN in the VM's own network namespace may have a port: run it as root",
+            )),
+            (true, true) => Ok(()),
         }
     }
 

@@ -9,8 +9,8 @@ fn the_c_header_is_current() {
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
     let mut builder = cbindgen::Builder::new().with_config(config);
     for file in [
-        "types", "status", "edge", "session", "function", "pending", "slot", "buffer", "submit",
-        "waiter",
+        "types", "status", "edge", "session", "function", "pending", "slot", "buffer", "port",
+        "submit", "waiter",
     ] {
         builder = builder.with_src(root.join(format!("src/capi/{file}.rs")));
     }

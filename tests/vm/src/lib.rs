@@ -23,6 +23,7 @@ pub mod queues;
 pub mod roundtrip;
 pub mod runs;
 pub mod tally;
+pub mod testpmd;
 pub mod users;
 
 use std::path::PathBuf;

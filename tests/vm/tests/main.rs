@@ -28,6 +28,7 @@ mod ports;
 mod ports_figures;
 mod ports_programs;
 mod ports_switch;
+mod ports_testpmd;
 mod raw;
 mod submit;
 mod transports;

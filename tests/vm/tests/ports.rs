@@ -15,7 +15,7 @@ const HOST: &str = "10.9.0.1";
 const FIRST: u8 = 2;
 
 /// A bridge with an address of the host's.
-fn bridge() {
+pub fn bridge() {
     ip(&format!("link add {BRIDGE} type bridge"));
     ip(&format!("addr add {HOST}/24 dev {BRIDGE}"));
     ip(&format!("link set {BRIDGE} up"));
@@ -209,7 +209,7 @@ fn a_port_outlives_its_service_its_manager_and_its_module() {
     healthy(&guest);
 }
 
-fn kill(pid: u32) {
+pub fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }

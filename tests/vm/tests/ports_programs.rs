@@ -4,7 +4,7 @@
 //! It takes minutes, so only `make test-all` runs it (tests/ports.sh).
 
 use crate::ports::{carrier, copies, healthy_port, port, reaches, tell, up, vm_in};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use vfun_testguest::Guest;
 use vfun_tests_local::{Stand, programs};
@@ -12,6 +12,7 @@ use vfun_tests_vm::module::{MODULE, healthy, ok, until};
 use vfun_tests_vm::netns::{inside, ip};
 use vfun_tests_vm::netprograms::{NET_PROGRAMS, files, folder, install, packed};
 use vfun_tests_vm::openvswitch::{self, OpenVSwitch};
+use vfun_tests_vm::testpmd::driver;
 
 const BRIDGE: &str = "sw0";
 const HOST: &str = "10.9.0.1";
@@ -35,11 +36,6 @@ impl Way {
             Way::Dpdk => "way = \"dpdk\"\n",
         }
     }
-}
-
-/// The driver of ports for DPDK, where tests/ports.sh says so.
-fn driver() -> Option<PathBuf> {
-    std::env::var_os("VFUN_DPDK_DRIVER").map(PathBuf::from)
 }
 
 /// A switch whose own interface has the host's address, and a manager that finds it.

@@ -25,13 +25,18 @@ impl GrantedChannel {
         let wrong = |e: PlaceError| Error::HostNonsense(e.to_string());
         let (channel, place) = ChannelPlace::read(ack).map_err(wrong)?;
         place.check(&[window.checked.heap()]).map_err(wrong)?;
-        if (place.kind(), place.shape()) != (info.kind, info.shape()) {
+        if (place.kind(), place.shape()) != (info.kind, info.shape) {
             return Err(Error::HostNonsense(format!(
                 "the channel has another kind or shape than the {} that were granted",
                 info.measures()
             )));
         }
         Ok(GrantedChannel { channel, place })
+    }
+
+    /// Whether calls name it by a token in its head page.
+    pub fn has_token(&self) -> bool {
+        self.place.kind() == kind::ChannelKind::Queues
     }
 
     /// Where to ring and to sleep for it.
@@ -51,7 +56,7 @@ impl GrantedChannel {
         mapped(window, (out, calls.side_bytes), (inn, calls.side_bytes))
     }
 
-    /// The two sides of a channel of queues, likewise.
+    /// The two sides of a channel of queues or of packets, likewise.
     pub fn queue_sides(&self, window: &Window) -> Result<WindowMemory> {
         let at = Queues::of(&self.place).ok_or_else(Self::other_kind)?;
         mapped(window, (at.program, at.program_bytes), (at.host, at.host_bytes))

@@ -35,7 +35,7 @@ pub(crate) struct QueueSides {
 }
 
 impl QueueSides {
-    /// Takes an activated channel up, and gives it its token.
+    /// Takes an activated channel up, and gives it its token, if it has one.
     pub fn open(
         window: Arc<Window>,
         placed: &GrantedChannel,
@@ -44,7 +44,11 @@ impl QueueSides {
     ) -> Result<Self> {
         let memory = placed.queue_sides(&window)?;
         let bells = Bells { ring: window.bells.ring, rung: window.bells.rung && doorbell };
-        let token = [random::token(), random::token()];
+        // A channel of packets has none (R-PRT-4).
+        let token = match placed.has_token() {
+            true => [random::token(), random::token()],
+            false => [0; 2],
+        };
         for (word, half) in [program_head::TOKEN0, program_head::TOKEN1].into_iter().zip(token) {
             memory.store(word, half, Ordering::Release);
         }

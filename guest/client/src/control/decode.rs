@@ -78,7 +78,8 @@ pub(crate) fn grant_info(body: &[u8], function: &str, kind: ChannelKind) -> Resu
     if let Err(why) = (row(kind).wants)(&ack.shape) {
         return nonsense(format!("the grant's shape: {why}"));
     }
-    let cells = CallsShape::read(&ack.shape).ok().filter(|_| kind != ChannelKind::Queues);
+    let called = matches!(kind, ChannelKind::Calls | ChannelKind::Floor);
+    let cells = CallsShape::read(&ack.shape).ok().filter(|_| called);
     let (depth, cell_bytes) = cells.map_or((0, 0), |s| (s.depth.get(), s.cell_bytes.get()));
     let sides = QueuesShape::read(&ack.shape).ok().filter(|_| kind == ChannelKind::Queues);
     let (program_pages, host_pages) =
@@ -96,6 +97,7 @@ pub(crate) fn grant_info(body: &[u8], function: &str, kind: ChannelKind) -> Resu
         deadline: Duration::from_millis(ack.deadline_ms.get().into()),
         wait,
         kind,
+        shape: ack.shape,
     })
 }
 

@@ -4,11 +4,13 @@ use super::beat::HostBeat;
 use super::{Bells, Transport};
 use crate::error::{Error, Result};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 use vfun_window::{Access, MapError, Mapping, ReadSpan, ReadWord};
 use vfun_wire::PAGE;
-use vfun_wire::header::{HOST_BEAT_OFF, HOST_STATE_OFF, Role, WindowHeader, check_size};
+use vfun_wire::header::{
+    HOST_BEAT_OFF, HOST_STATE_OFF, PORTS_OFF, PortEntry, Role, WindowHeader, check_size,
+};
 use vfun_wire::limits::NAME_BYTES;
 use vfun_wire::message::Name;
 use vfun_wire::names;
@@ -86,6 +88,19 @@ impl Window {
             let state = self.host_word(HOST_STATE_OFF) as u32;
             self.beat.stands_still(Instant::now(), self.host_word(HOST_BEAT_OFF), state)
         })
+    }
+
+    /// An entry of the table of ports, copied (R-WIN-13); `None`: there is none, or it is being
+    /// written.
+    pub fn port_entry(&self, number: usize) -> Option<PortEntry> {
+        let at = PORTS_OFF + number * size_of::<PortEntry>();
+        let mut entry = PortEntry::NONE;
+        let id = self.host_word(at);
+        self.header.read(at, entry.as_mut_bytes()).ok()?;
+        // What was read is read before the word is looked at again.
+        fence(Ordering::Acquire);
+        let same = id != 0 && entry.id.get() == id && self.host_word(at) == id;
+        same.then_some(entry)
     }
 
     /// A word of the header page that the host changes.

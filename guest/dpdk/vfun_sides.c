@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "vfun_packet.h"
-#include "vfun_port.h"
+#include "vfun_sides.h"
 
 int vfun_wrong(struct vfun_error *e, const char *format, ...)
 {
@@ -25,7 +25,7 @@ int vfun_wrong(struct vfun_error *e, const char *format, ...)
 	return -1;
 }
 
-int vfun_port_is_firm(int fd)
+int vfun_sides_is_firm(int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct statfs fs;
@@ -68,18 +68,18 @@ static int check(int fd, uint64_t mine, uint64_t theirs, uint64_t ring, struct v
 	return 0;
 }
 
-int vfun_port_map(struct vfun_port *port, int fd, uint64_t mine, uint64_t theirs,
+int vfun_sides_map(struct vfun_sides *port, int fd, uint64_t mine, uint64_t theirs,
 		  uint64_t ring, struct vfun_error *e)
 {
 	int wrong;
 
-	*port = (struct vfun_port){ .ring = ring };
+	*port = (struct vfun_sides){ .ring = ring };
 	if (!vfun_packet_ring_ok(ring))
 		return vfun_wrong(e, "a ring has a power of two from %d to %d bytes, and not %llu",
 				  VFUN_PACKET_RING_MIN, VFUN_PACKET_RING_MAX,
 				  (unsigned long long)ring);
 	/* First of all: before it is known to be sealed, the size can change. */
-	if (!vfun_port_is_firm(fd))
+	if (!vfun_sides_is_firm(fd))
 		return vfun_wrong(e, "the port's memory is not sealed against shrinking: its owner could end this process by truncating it; seal it with F_SEAL_SHRINK");
 	if (check(fd, mine, theirs, ring, e))
 		return -1;
@@ -89,11 +89,11 @@ int vfun_port_map(struct vfun_port *port, int fd, uint64_t mine, uint64_t theirs
 	if (port->theirs)
 		return 0;
 	wrong = vfun_wrong(e, "the port's memory cannot be mapped: %s", strerror(errno));
-	vfun_port_unmap(port);
+	vfun_sides_unmap(port);
 	return wrong;
 }
 
-int vfun_port_open(struct vfun_port *port, const struct vfun_port_place *place,
+int vfun_sides_open(struct vfun_sides *port, const struct vfun_port_place *place,
 		   struct vfun_error *e)
 {
 	int fd = open(place->path, O_RDWR | O_CLOEXEC);
@@ -101,16 +101,16 @@ int vfun_port_open(struct vfun_port *port, const struct vfun_port_place *place,
 
 	if (fd < 0)
 		return vfun_wrong(e, "%s cannot be opened: %s", place->path, strerror(errno));
-	ret = vfun_port_map(port, fd, place->mine, place->theirs, place->ring, e);
+	ret = vfun_sides_map(port, fd, place->mine, place->theirs, place->ring, e);
 	close(fd);
 	return ret;
 }
 
-void vfun_port_unmap(struct vfun_port *port)
+void vfun_sides_unmap(struct vfun_sides *port)
 {
-	if (port->mine)
+	if (port->mine && !port->is_lent)
 		munmap(port->mine, VFUN_PACKET_RING_OFF + port->ring);
-	if (port->theirs)
+	if (port->theirs && !port->is_lent)
 		munmap((void *)(uintptr_t)port->theirs, VFUN_PACKET_RING_OFF + port->ring);
-	*port = (struct vfun_port){ .ring = 0 };
+	*port = (struct vfun_sides){ .ring = 0 };
 }

@@ -1,0 +1,167 @@
+//! Ports of the VM: network interfaces whose frames a program moves by itself.
+
+use crate::error::{Error, Result};
+use crate::queues::Queues;
+use crate::request::FunctionRequest;
+use crate::session::Session;
+use vfun_ring::WindowMemory;
+use vfun_wire::header::PortEntry;
+use vfun_wire::limits::PORTS_MAX;
+use vfun_wire::packets::{PacketsShape, RING_OFF, SIDE_OFF};
+
+/// The function that serves ports.
+const FUNCTION: &str = "ports";
+
+/// A port of this VM, as its host names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortInfo {
+    /// What its interface is called, if the kernel module makes it one.
+    pub name: String,
+    /// Its place in the VM's table of ports.
+    pub number: u16,
+    /// The address that it has on the host.
+    pub mac: [u8; 6],
+    /// Bytes of the longest packet behind an Ethernet header that the switch takes.
+    pub mtu: u16,
+    /// Bytes of each of its two rings: a power of two.
+    pub ring_bytes: u32,
+}
+
+impl PortInfo {
+    fn of(number: usize, entry: &PortEntry) -> Self {
+        let name = entry.name.split(|b| *b == 0).next().unwrap_or_default();
+        PortInfo {
+            name: String::from_utf8_lossy(name).into_owned(),
+            number: number as u16,
+            mac: entry.mac,
+            mtu: entry.mtu.get(),
+            ring_bytes: entry.ring_bytes.get(),
+        }
+    }
+}
+
+/// A port that this program has; threads may share it. Dropping it gives it back, and the
+/// interface of the kernel module can be set up again.
+///
+/// Its memory is two *sides of packets* (section 16 of docs/protocol.md, and vfun_packet.h):
+/// this program writes the one, and the host the other. When the port has ended, on this side
+/// or the host's, private memory takes the place of both, as for [`Queues`].
+pub struct Port {
+    info: PortInfo,
+    queues: Queues,
+    memory: WindowMemory,
+}
+
+impl Port {
+    /// The port, as it was when it was opened.
+    pub fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// Its two sides of packets: `mine` is this program's, `theirs` the host's.
+    pub fn memory(&self) -> &WindowMemory {
+        &self.memory
+    }
+
+    /// Rings the host, which looks at this program's ring then.
+    pub fn ring(&self) {
+        self.queues.ring();
+    }
+
+    /// Whether the port is this program's still.
+    ///
+    /// # Errors
+    /// As [`Queues::check`]: the host has taken it back, or is gone.
+    pub fn check(&self) -> Result<()> {
+        self.queues.check()
+    }
+
+    /// Lets go of the memory, then gives the port back.
+    ///
+    /// # Errors
+    /// The memory cannot be let go of, or the host's word: the port is given back with its session.
+    pub fn close(self) -> Result<()> {
+        self.queues.release().map(|_| ())
+    }
+}
+
+impl Session {
+    /// The ports of this VM, in order of their numbers. None where the session has no window.
+    pub fn ports(&self) -> Vec<PortInfo> {
+        let Some(window) = &self.inner().window else { return Vec::new() };
+        let entries = (0..PORTS_MAX).filter_map(|n| Some((n, window.port_entry(n)?)));
+        entries.map(|(n, entry)| PortInfo::of(n, &entry)).collect()
+    }
+
+    /// Takes a port by its name, or the only one that there is. Through the kernel module
+    /// alone, and with CAP_NET_ADMIN in the VM's own network namespace: a program that has a
+    /// port sees and sends all frames of that interface. An interface that is up has the port
+    /// itself: set it down first.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`]: there is no such port, or several and no name.
+    /// [`Error::Unsupported`]: no module, or no right. [`Error::Refused`]: the port is in use.
+    pub fn port(&self, name: Option<&str>) -> Result<Port> {
+        let info = chosen(self.ports(), name)?;
+        let request =
+            FunctionRequest::new(FUNCTION).packets(PacketsShape::new(info.ring_bytes, info.number));
+        let queues = self.negotiate(&request)?.activate_sides()?;
+        let side = SIDE_OFF..RING_OFF + info.ring_bytes as usize;
+        let memory = queues.memory(side.clone(), side)?;
+        Ok(Port { info, queues, memory })
+    }
+}
+
+impl std::fmt::Debug for Port {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Port({}, two rings of {} bytes)", self.info.name, self.info.ring_bytes)
+    }
+}
+
+/// The port that is meant.
+fn chosen(mut all: Vec<PortInfo>, name: Option<&str>) -> Result<PortInfo> {
+    let names: Vec<_> = all.iter().map(|p| p.name.as_str()).collect();
+    let there = match names[..] {
+        [] => "this VM has no ports: vfun port add, on its host, gives it one".to_owned(),
+        _ => format!("this VM has {}", names.join(", ")),
+    };
+    let wrong = match (name, names.len()) {
+        (None, 2..) => format!("which port is meant must be said: {there}"),
+        (None, _) => there,
+        (Some(name), _) => format!("no port is called '{name}': {there}"),
+    };
+    match name {
+        Some(name) => all.into_iter().find(|p| p.name == name),
+        None => all.pop().filter(|_| all.is_empty()),
+    }
+    .ok_or(Error::BadOption(wrong))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::little_endian::{U16, U32, U64};
+
+    fn port(name: &str) -> PortInfo {
+        let mut entry = PortEntry { id: U64::new(7), mtu: U16::new(9000), ..PortEntry::NONE };
+        entry.name[..name.len()].copy_from_slice(name.as_bytes());
+        entry.ring_bytes = U32::new(1 << 21);
+        PortInfo::of(3, &entry)
+    }
+
+    #[test]
+    fn a_port_is_meant_by_its_name_or_because_it_is_the_only_one() {
+        let (a, b) = (port("eth1"), port("eth2"));
+        assert_eq!((a.number, a.mtu, a.ring_bytes), (3, 9000, 1 << 21));
+        assert_eq!(chosen(vec![a.clone()], None).unwrap(), a);
+        assert_eq!(chosen(vec![a.clone(), b.clone()], Some("eth2")).unwrap(), b);
+        let why = |all: &[&PortInfo], name| {
+            let all = all.iter().map(|p| (*p).clone()).collect();
+            chosen(all, name).unwrap_err().to_string()
+        };
+        assert!(why(&[], None).contains("vfun port add"), "{}", why(&[], None));
+        assert!(why(&[], Some("eth1")).contains("no port is called 'eth1'"));
+        assert!(why(&[&a, &b], None).contains("this VM has eth1, eth2"));
+        assert!(why(&[&a], Some("eth9")).contains("'eth9': this VM has eth1"));
+    }
+}
