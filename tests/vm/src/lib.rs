@@ -18,6 +18,7 @@ pub mod nics_domains;
 pub mod oneway;
 pub mod openvswitch;
 pub mod orders;
+pub mod ownport;
 pub mod pinger;
 pub mod queues;
 pub mod roundtrip;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::path::PathBuf;
 use vfun_testguest::Guest;
-use vfun_tests_local::Stand;
+use vfun_tests_local::{Stand, programs};
 use vfun_tests_vm::boot;
 use vfun_tests_vm::cli::{json, vfun};
 use vfun_tests_vm::module::{MODULE, doorbell_client, healthy, load, module_config, ok, until};
@@ -48,6 +48,7 @@ fn start(
     let mut config = module_config(&format!("ports-{name}"), vec![doorbell]);
     config.cpus = 1;
     config.files.extend(files);
+    config.files.push((programs().join("vfun-vm-app"), "/usr/bin/vfun-vm-app".into()));
     let guest = boot(&config);
     load(&guest);
     up(&guest, n + first);
@@ -151,6 +152,8 @@ fn guests_reach_their_host_and_each_other_through_a_bridge() {
     carrier(a);
     reaches(a, HOST);
 
+    a_program_has_a_port(&stand, a, b);
+
     // A port that goes takes its interface along; one that comes brings it.
     tell(&stand, &["port", "remove", "vm1", "eth1"]);
     ok(
@@ -166,6 +169,25 @@ fn guests_reach_their_host_and_each_other_through_a_bridge() {
     up(b, FIRST + 1);
     reaches(b, &address(0));
     guests.iter().for_each(healthy);
+}
+
+/// A program in `b` has the VM's port in place of the kernel, and answers `a`.
+fn a_program_has_a_port(stand: &Stand, a: &Guest, b: &Guest) {
+    let refused = b.run("vfun-vm-app port eth1", vfun_tests_vm::LONG).unwrap();
+    let said = refused.text();
+    assert!(refused.status == 7 && said.contains("port eth1 of this VM is in use"), "{said}");
+    ok(b, "ip link set eth1 down");
+    until("nobody has the port", || !is_in_use(stand, "vm1"));
+    ok(b, "(vfun-vm-app port eth1 >/tmp/own 2>&1 </dev/null &)");
+    until("it has the port", || ok(b, "cat /tmp/own; true").contains("has eth1 of 1"));
+    // The VM's own network knows nothing of it: this address is the program's alone.
+    reaches(a, "10.9.0.77");
+    ok(a, "ping -c 20 -i 0.05 -W 2 10.9.0.77 | grep ' 0% packet loss'");
+    // The kernel does not get it back before the program ends.
+    ok(b, "ip link set eth1 up; sleep 1; [ \"$(cat /sys/class/net/eth1/carrier)\" = 0 ]");
+    ok(b, "killall -KILL vfun-vm-app");
+    carrier(b);
+    reaches(b, &address(0));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::Command;
 use vfun_testguest::Guest;
 use vfun_tests_local::Stand;
 use vfun_tests_vm::boot;
-use vfun_tests_vm::module::{doorbell_client, healthy, ok, until};
+use vfun_tests_vm::module::{doorbell_client, healthy, ok};
 use vfun_tests_vm::netns::inside;
 use vfun_tests_vm::netprograms::folder;
 use vfun_tests_vm::testpmd::{config, driver, end, own_port, prepare, said, says, start};
