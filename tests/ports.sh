@@ -5,7 +5,8 @@
 #
 #   tests/ports.sh           all of it
 #   tests/ports.sh guests    what guests do
-#   tests/ports.sh figures   a guest's port beside QEMU's virtio-net card
+#   tests/ports.sh figures   a guest's port beside QEMU's virtio-net card, with a tap device and
+#                            with vhost
 #   tests/ports.sh rates     `vfun bench ports` with this driver: packets a second, beside DPDK's own
 #                            drivers; options of that may follow, such as --rounds 2
 #   tests/ports.sh NAME      some tests of guest/dpdk/tests/test_*.py, as Memory or Ports.test_...
@@ -26,10 +27,12 @@ if [ $# -eq 0 ] || [ "$1" = guests ]; then
     export VFUN_DPDK_DRIVER
     # vfund finds ovs-vsctl there.
     VFUN_NET_PROGRAMS=$VFUN_NET_PROGRAMS PATH="$VFUN_OVS_DIR:$PATH" \
-        tests/built.py run vfun-tests-vm -- ports_programs:: --nocapture
+        tests/built.py run vfun-tests-vm -- ports_programs:: ports_testpmd:: --nocapture
     [ $# -eq 0 ] || exit 0
 fi
 if [ "${1-}" = figures ]; then
+    VFUN_DPDK_DRIVER=$(packaging/dpdk.sh)
+    export VFUN_DPDK_DRIVER
     VFUN_NET_PROGRAMS=$(packaging/net-programs.sh) VFUN_PORTS_FIGURES=1 \
         exec tests/built.py run vfun-tests-vm -- ports_figures:: --nocapture
 fi

@@ -49,7 +49,7 @@ pub fn prepare(guest: &Guest) {
 /// Starts testpmd with these words for DPDK, and those for itself; it runs on.
 pub fn start(guest: &Guest, dpdk: &str, own: &str) {
     let line = format!(
-        "{PROGRAM} -l 0,1 -m 256 --no-telemetry -d {DRIVERS}/librte_mempool_ring.so.23 \
+        "{PROGRAM} -l 0,1 -m 128 --no-telemetry -d {DRIVERS}/librte_mempool_ring.so.23 \
          {dpdk} -- --total-num-mbufs=4096 --mbcache=256 --burst=32 --stats-period=1 {own}"
     );
     // It ends with its standard input.
@@ -64,6 +64,13 @@ pub fn start(guest: &Guest, dpdk: &str, own: &str) {
 /// A VM's own port, as testpmd's device.
 pub fn own_port(more: &str) -> String {
     format!("--no-huge --no-pci -d /usr/local/lib/librte_net_vfun.so --vdev net_vfun0{more}")
+}
+
+/// A card of PCI that is bound to a driver for user space, likewise. With its memory in huge
+/// pages: the card is told physical addresses.
+pub fn card(at: &str) -> String {
+    let drivers = ["bus_pci", "net_virtio"].map(|d| format!("-d {DRIVERS}/librte_{d}.so.23"));
+    format!("{} -a {at}", drivers.join(" "))
 }
 
 /// What it has said.

@@ -4,13 +4,16 @@
 //! figures` runs it and prints the table.
 
 use crate::ports::{reaches, up};
-use std::process::Command;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use vfun_testguest::Guest;
 use vfun_tests_local::Stand;
 use vfun_tests_vm::boot;
 use vfun_tests_vm::module::{doorbell_client, load, module_config, ok};
 use vfun_tests_vm::netns::{inside, ip};
 use vfun_tests_vm::netprograms::{files, folder, install, packed};
+use vfun_tests_vm::testpmd::{self, driver};
 
 const ROUNDS: usize = 5;
 /// Each with the host's address and the guest's: the port, and the card.
@@ -175,6 +178,130 @@ fn beside_a_card_of_qemu() {
     eprintln!("| what | port | virtio-net and tap | port / virtio-net |\n|---|---|---|---|");
     for (name, both) in names.iter().zip(&rows) {
         eprintln!("{}", row(name, both));
+    }
+    vfun_tests_vm::module::healthy(&guest);
+}
+
+/// Where the second card of the guest is, and its number among devices.
+const CARD: &str = "0000:00:05.0";
+/// Seconds that each program is given to come to its speed, and that are measured.
+const SETTLES: usize = 3;
+const MEASURED: usize = 6;
+
+/// testpmd of the host, which takes all that comes; it ends when it is dropped.
+struct Sink(Child);
+
+impl Sink {
+    fn start(folder: &Path, device: &str, vhost: bool) -> (Sink, PathBuf) {
+        let log = folder.join("sink");
+        let out = File::create(&log).unwrap();
+        let mut line = Command::new("dpdk-testpmd");
+        line.args(["-l", "0,1", "--no-huge", "--no-pci", "--no-telemetry", "-m", "256"]);
+        match vhost {
+            true => line.args(["--file-prefix=vhost"]),
+            false => line.arg("-d").arg(driver().expect("asked for")),
+        };
+        line.args(["--vdev", device, "--", "--total-num-mbufs=8192", "--mbcache=256"])
+            .args(["--burst=32", "--stats-period=1", "--forward-mode=rxonly"])
+            .env("RUNTIME_DIRECTORY", folder)
+            .stdin(Stdio::piped())
+            .stdout(out.try_clone().unwrap())
+            .stderr(out);
+        (Sink(line.spawn().unwrap()), log)
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// Frames a second that a sink took, once they come: the median second.
+fn frames_a_second(log: &Path, guest: &Guest) -> f64 {
+    let mut seconds = Vec::new();
+    for _ in 0..60 {
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let text = std::fs::read_to_string(log).unwrap();
+        let rates = text.lines().filter_map(|l| l.trim().strip_prefix("Rx-pps:"));
+        let rates = rates.filter_map(|l| l.split_whitespace().next()?.parse().ok());
+        seconds = rates.filter(|r| *r > 0.0).collect();
+        if seconds.len() >= SETTLES + MEASURED {
+            return median(seconds.split_off(SETTLES));
+        }
+    }
+    panic!("{seconds:?}\n{}\n{}", std::fs::read_to_string(log).unwrap(), testpmd::said(guest))
+}
+
+/// A guest with a port for DPDK, and a card that a vhost-user back end of the host serves.
+fn guest_of_dpdk(stand: &Stand, folder: &Path, card: &str) -> Guest {
+    let doorbell = doorbell_client(stand, "vm0", "[ports.eth1]\nway = \"dpdk\"\n");
+    let drivers = ["librte_bus_pci.so.23", "librte_net_virtio.so.23"];
+    let mut config = testpmd::config("ports-testpmd-rate", vec![doorbell], &drivers);
+    config.shared_memory = Some(folder.join("memory"));
+    config.kernel_args.push_str(" hugepagesz=2M hugepages=80");
+    config.spare_modules.push("uio_pci_generic".into());
+    let socket = folder.join("vhost.sock");
+    for words in [
+        ["-chardev", &format!("socket,id=vh,path={},server=on", socket.display())],
+        ["-netdev", "vhost-user,id=vu,chardev=vh"],
+        [
+            "-device",
+            "virtio-net-pci,netdev=vu,romfile=,disable-legacy=on,addr=0x05,mac=52:54:00:08:00:02",
+        ],
+    ] {
+        config.extra_args.extend(words.map(String::from));
+    }
+    // QEMU does not begin before a back end has connected once.
+    let _sink = Sink::start(folder, card, true);
+    let guest = boot(&config);
+    testpmd::prepare(&guest);
+    ok(
+        &guest,
+        &format!(
+            "modprobe uio_pci_generic; echo {CARD} >/sys/bus/pci/devices/{CARD}/driver/unbind; echo uio_pci_generic >/sys/bus/pci/devices/{CARD}/driver_override && \
+             echo {CARD} >/sys/bus/pci/drivers_probe && mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages"
+        ),
+    );
+    guest
+}
+
+#[test]
+fn testpmd_in_a_guest_beside_vhost() {
+    let asked = std::env::var_os("VFUN_PORTS_FIGURES").is_some() && driver().is_some();
+    if !asked || !inside("ports_figures::testpmd_in_a_guest_beside_vhost") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let stand = Stand::with(&["--ports"]);
+    let card = format!("net_vhost0,iface={},client=1", dir.path().join("vhost.sock").display());
+    let guest = guest_of_dpdk(&stand, dir.path(), &card);
+    let port =
+        format!("net_vfun0,socket={},port=vm0.eth1", stand.root().join("ports.sock").display());
+    for bytes in [64, 1500] {
+        let sends = format!("--forward-mode=txonly --txpkts={bytes}");
+        let mut both = Vec::new();
+        for _ in 0..ROUNDS {
+            let rates = [(&port, false), (&card, true)].map(|(device, vhost)| {
+                let (_sink, log) = Sink::start(dir.path(), device, vhost);
+                match vhost {
+                    true => testpmd::start(&guest, &testpmd::card(CARD), &sends),
+                    false => testpmd::start(&guest, &testpmd::own_port(""), &sends),
+                }
+                let rate = frames_a_second(&log, &guest) / 1e6;
+                testpmd::end(&guest, "TERM");
+                rate
+            });
+            both.push((rates[0], rates[1]));
+        }
+        eprintln!(
+            "{}",
+            row(
+                &format!("testpmd from the VM, {bytes} B, million frames a second, beside vhost"),
+                &both
+            )
+        );
     }
     vfun_tests_vm::module::healthy(&guest);
 }
