@@ -9,7 +9,7 @@
 #   libvfun0            the library for programs in C
 #   libvfun-dev         its headers, the static library, pkg-config's file
 #   python3-virtfun     the Python package
-#   virtfun-dpdk        a host: the driver by which a switch with DPDK has ports of VMs; only
+#   virtfun-dpdk        the driver by which a switch with DPDK, or a program in a VM, has ports; only
 #                       if it is named, as it needs DPDK (packaging/dpdk.sh)
 #
 #   packaging/deb.sh            all of them; needs `make build` first
@@ -505,11 +505,14 @@ dpdk() {
     folder=$(find "/$libdir/dpdk" -maxdepth 1 -name "pmds-$release.*" 2>/dev/null | head -n1)
     [ -n "$folder" ] || die "DPDK has no folder /$libdir/dpdk/pmds-$release.* for its drivers: is it Debian's?"
     package virtfun-dpdk "$arch" net 'ports of virtual machines for switches with DPDK' \
-        'Enhances: openvswitch-switch-dpdk' 'Suggests: virtfun' <<TEXT
+        'Enhances: openvswitch-switch-dpdk' 'Suggests: virtfun, libvfun0' <<TEXT
 A driver of DPDK for network ports of virtual machines, whose frames go
 through memory that a machine shares with its host. Open vSwitch with DPDK
 loads it by itself, and takes a port when the manager vfund says so:
 vfun port add VM NAME --switch BRIDGE --way dpdk.
+
+Programs of DPDK in a virtual machine have a port of it by the same driver,
+with the package libvfun0.
 TEXT
     install -D -m 644 "$driver" "$dir$folder/librte_net_vfun.so.${folder##*-}"
     document

@@ -35,6 +35,21 @@ static unsigned int mtu_of(u64 frame)
 	return min_t(u64, frame - VFUN_FRAME_MORE, ETH_MAX_MTU);
 }
 
+/*
+ * Copies a frame, by words. Processors move those as fast as bytes; an emulated one, which does
+ * each step by itself, in an eighth of the time.
+ */
+static void copy(void *to, const void *from, unsigned int bytes)
+{
+#ifdef CONFIG_X86_64
+	unsigned long words = bytes / 8;
+
+	asm volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(words) : : "memory");
+	bytes %= 8;
+#endif
+	memcpy(to, from, bytes);
+}
+
 /* ---- sending -------------------------------------------------------- */
 
 /*
@@ -79,7 +94,9 @@ static netdev_tx_t port_xmit(struct sk_buff *skb, struct net_device *net)
 	if (likely(p->live))
 		to = vfun_packet_put(&p->tx, bytes);
 	if (likely(to)) {
-		if (unlikely(skb_copy_bits(skb, 0, to, bytes)))
+		if (likely(!skb_is_nonlinear(skb)))
+			copy(to, skb->data, bytes);
+		else if (unlikely(skb_copy_bits(skb, 0, to, bytes)))
 			memset(to, 0, bytes);
 		dev_sw_netstats_tx_add(net, 1, bytes);
 		skb_tx_timestamp(skb);
@@ -173,7 +190,7 @@ static struct sk_buff *copy_of(struct vfun_port *p, const void *from, u32 bytes,
 	}
 	skb = napi_alloc_skb(&p->napi, bytes);
 	if (skb)
-		memcpy(skb_put(skb, bytes), from, bytes);
+		copy(skb_put(skb, bytes), from, bytes);
 	else
 		p->net->stats.rx_dropped++;
 	return skb;

@@ -48,6 +48,7 @@ fn start(
     let mut config = module_config(&format!("ports-{name}"), vec![doorbell]);
     config.cpus = 1;
     config.files.extend(files);
+    config.spare_modules.push("pktgen".into());
     config.files.push((programs().join("vfun-vm-app"), "/usr/bin/vfun-vm-app".into()));
     let guest = boot(&config);
     load(&guest);

@@ -107,6 +107,23 @@ static void ends(vfun_session *s, vfun_function *f) {
   OK(vfun_buffer_put(of_s));
 }
 
+// Only a program in a VM has ports.
+static void no_ports(vfun_session *s) {
+  vfun_port_info ports[2];
+  vfun_port_sides sides;
+  vfun_port *port = (vfun_port *)s;
+  size_t count = 7;
+  OK(vfun_ports(s, ports, 2, &count));
+  CHECK(count == 0);
+  CHECK(vfun_ports(s, NULL, 1, &count) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_port_open(s, "eth1", &port, ports, &sides) == VFUN_STATUS_BAD_OPTION && port == NULL);
+  CHECK(strstr(vfun_last_error(), "no port is called 'eth1'"));
+  CHECK(vfun_port_open(NULL, NULL, &port, ports, &sides) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_port_ring(NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_port_check(NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_port_close(NULL) == VFUN_STATUS_BAD_ARGUMENT);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 3);
   vfun_session *s = connected(argv[1]), *other = connected(argv[1]), *tcp = connected(argv[2]);
@@ -115,6 +132,8 @@ int main(int argc, char **argv) {
   OK(vfun_open(s, "echo", NULL, &f));
   both_sides_write(s, f);
   wrong_uses(s, other, f);
+  no_ports(s);
+  no_ports(tcp);
   ends(s, f);
   CHECK(vfun_buffer_get(tcp, 1, NULL, &none, NULL) == VFUN_STATUS_UNSUPPORTED && strstr(vfun_last_error(), "TCP"));
   OK(vfun_close(tcp));
