@@ -4,12 +4,13 @@
 # they come from the distribution's source package of the same version.
 #
 #   packaging/dpdk.sh
+#   packaging/dpdk.sh --sanitized   with the address sanitizer in it, for tests
 set -eu
 cd "$(dirname "$0")/.."
 out=$PWD/target/dpdk
 . packaging/apt.sh
 . packaging/unpacked.sh
-[ $# -eq 0 ] || die "unknown argument '$1'; there are none"
+case "$*" in '' | --sanitized) ;; *) die "unknown argument '$*'; there is --sanitized" ;; esac
 
 if ! pkg-config --exists libdpdk 2>/dev/null; then
     [ "$(id -u)" = 0 ] || die "DPDK's packages are missing: run this as root once, or install libdpdk-dev, dpdk and dpdk-dev"
@@ -42,9 +43,15 @@ fetch_headers() {
 [ -d "$headers" ] || fetch_headers
 
 to=$out/librte_net_vfun.so
+optimize=-O3
+if [ "${1-}" = --sanitized ]; then
+    mkdir -p "$out/sanitized"
+    to=$out/sanitized/librte_net_vfun.so
+    optimize='-O1 -g -fsanitize=address'
+fi
 # Functions for drivers, and for interrupts, are exported by DPDK for those who say so.
-# shellcheck disable=SC2046  # a list of words is meant
-gcc -O3 -march=nehalem -fPIC -shared -Wall -Wextra -Werror -DALLOW_INTERNAL_API \
+# shellcheck disable=SC2046,SC2086  # lists of words are meant
+gcc $optimize -march=nehalem -fPIC -shared -Wall -Wextra -Werror -DALLOW_INTERNAL_API \
     -DALLOW_EXPERIMENTAL_API -include rte_config.h \
     $(pkg-config --cflags-only-I libdpdk) -isystem "$headers" -Iprotocol/packet/include -Iprotocol/wire/include -Iguest/client/include -Iguest/dpdk \
     -o "$to.new" guest/dpdk/rte_eth_vfun.c guest/dpdk/vfun_burst.c guest/dpdk/vfun_memory.c \

@@ -30,6 +30,12 @@ class Switch:
         self.programs, self.folder, self.driver = programs, folder, driver
         self.environment = dict(os.environ, OVS_RUNDIR=folder, OVS_LOGDIR=folder, OVS_DBDIR=folder)
         self.daemon = None
+        self.sanitized = {}
+        if "VFUN_SANITIZED_DRIVER" in os.environ:
+            driver = os.environ["VFUN_SANITIZED_DRIVER"]
+            # The sanitizer's library comes first in a process that loads an instrumented driver.
+            library = run("gcc", "-print-file-name=libasan.so").strip()
+            self.sanitized = {"LD_PRELOAD": os.path.realpath(library), "ASAN_OPTIONS": "detect_leaks=0"}
         database = f"{folder}/conf.db"
         self.tool("ovsdb-tool", "create", database, f"{programs}/vswitch.ovsschema")
         self.database = subprocess.Popen(
@@ -52,10 +58,11 @@ class Switch:
         return self.tool("ovs-ofctl", command, *arguments)
 
     def start(self):
-        self.daemon = subprocess.Popen(
-            [f"{self.programs}/ovs-vswitchd", f"unix:{self.folder}/db.sock",
-             f"--unixctl={self.folder}/vswitchd.ctl", f"--log-file={self.folder}/vswitchd.log"],
-            env=self.environment, stderr=subprocess.DEVNULL)
+        with open(f"{self.folder}/vswitchd.err", "w") as errors:
+            self.daemon = subprocess.Popen(
+                [f"{self.programs}/ovs-vswitchd", f"unix:{self.folder}/db.sock",
+                 f"--unixctl={self.folder}/vswitchd.ctl", f"--log-file={self.folder}/vswitchd.log"],
+                env=self.environment | self.sanitized, stderr=errors)
         self.vsctl("get", "Open_vSwitch", ".", "dpdk_version")
         until("DPDK is there", lambda: "true" in self.vsctl("get", "Open_vSwitch", ".", "dpdk_initialized"))
 
@@ -74,6 +81,10 @@ class Switch:
 
     def is_alive(self):
         return self.daemon.poll() is None
+
+    def complaints(self):
+        with open(f"{self.folder}/vswitchd.err") as errors:
+            return errors.read()
 
     def close(self):
         for process in (self.daemon, self.database):

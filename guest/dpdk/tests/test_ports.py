@@ -135,7 +135,7 @@ class Ports(Case):
                 written += 1
             head = self.a.word(0, TAIL) + 64 * random.randrange(1, 64)
             self.a.set_word(1, HEAD, head)
-        self.assertTrue(switch.is_alive())
+        self.assertTrue(switch.is_alive(), switch.complaints())
         # Another port serves.
         sender = Testpmd(DRIVER, f"vfun-{os.path.basename(self.folder.name)}-c",
                          f"net_vfun0,socket={path},port=c/guest", "txonly")
