@@ -136,17 +136,25 @@ fn used_ms(pid: u32) -> u64 {
     fields[11..15].iter().map(|n| n.parse::<u64>().unwrap()).sum::<u64>() * 10
 }
 
-/// Shows what manager and service use while nobody sends.
-fn idle(stand: &Stand) {
+/// Shows what manager, service and VM use while nobody sends; of the VM, beside one without a port.
+fn idle(stand: &Stand, guest: &Guest) {
     const LONG: std::time::Duration = std::time::Duration::from_secs(30);
     let service = stand.grants()[0].pid.expect("it is served");
-    let pids = [stand.pid(), service];
-    let before = pids.map(used_ms);
-    std::thread::sleep(LONG);
-    let [manager, service] = [0, 1].map(|n| used_ms(pids[n]) - before[n]);
+    let used_by = |pids: [u32; 3]| {
+        let before = pids.map(used_ms);
+        std::thread::sleep(LONG);
+        [0, 1, 2].map(|n| used_ms(pids[n]) - before[n])
+    };
+    let [manager, relay, with] = used_by([stand.pid(), service, guest.pid()]);
+    ok(guest, "ip link set eth1 down; rmmod vfun");
+    let [_, _, without] = used_by([stand.pid(), stand.pid(), guest.pid()]);
     eprintln!(
-        "idle for {LONG:?}: the manager used {manager} ms of a processor, the service {service} ms"
+        "idle for {LONG:?}: the manager used {manager} ms of a processor, the service {relay} ms, \
+         the VM {with} ms, and {without} ms without the module"
     );
+    load(guest);
+    up(guest, 10);
+    reaches(guest, WAYS[0].1);
 }
 
 #[test]
@@ -157,7 +165,7 @@ fn beside_a_card_of_qemu() {
     }
     let stand = Stand::with(&["--ports"]);
     let guest = guest(&stand);
-    idle(&stand);
+    idle(&stand, &guest);
     let mut rows: [Vec<(f64, f64)>; 4] = Default::default();
     for _ in 0..ROUNDS {
         let to = WAYS.map(|(.., vm)| megabits(vm, false));

@@ -14,7 +14,7 @@ use vfun_tests_vm::netprograms::{NET_PROGRAMS, files, folder, install, packed};
 use vfun_tests_vm::openvswitch::{self, OpenVSwitch};
 use vfun_tests_vm::testpmd::driver;
 
-const BRIDGE: &str = "sw0";
+pub const BRIDGE: &str = "sw0";
 const HOST: &str = "10.9.0.1";
 /// Where the programs of the tests look for the VM with number 0.
 const FIRST: u8 = 10;
@@ -23,14 +23,14 @@ const LONG: Duration = Duration::from_secs(4);
 
 /// How the switch gets the frames.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub enum Way {
     Tap,
     Dpdk,
 }
 
 impl Way {
     /// The lines of a port.
-    fn lines(self) -> &'static str {
+    pub fn lines(self) -> &'static str {
         match self {
             Way::Tap => "",
             Way::Dpdk => "way = \"dpdk\"\n",
@@ -39,7 +39,7 @@ impl Way {
 }
 
 /// A switch whose own interface has the host's address, and a manager that finds it.
-fn network(folder: &Path, way: Way) -> (OpenVSwitch, Stand) {
+pub fn network(folder: &Path, way: Way) -> (OpenVSwitch, Stand) {
     let programs_of_switch = openvswitch::programs().expect("asked for");
     let switch = match way {
         Way::Tap => OpenVSwitch::start_plain(programs_of_switch, folder),

@@ -2,14 +2,16 @@
 //!
 //! It takes a minute, so only `make test-all` runs it (tests/ports.sh).
 
-use crate::ports::{bridge, carrier, port, reaches, tell};
+use crate::ports::{bridge, carrier, port, reaches, tell, vm_in};
+use crate::ports_programs::{BRIDGE, Way, network};
 use std::process::Command;
 use vfun_testguest::Guest;
 use vfun_tests_local::Stand;
 use vfun_tests_vm::boot;
-use vfun_tests_vm::module::{doorbell_client, healthy, ok};
+use vfun_tests_vm::module::{doorbell_client, healthy, ok, until};
 use vfun_tests_vm::netns::inside;
 use vfun_tests_vm::netprograms::folder;
+use vfun_tests_vm::openvswitch;
 use vfun_tests_vm::testpmd::{config, driver, end, own_port, prepare, said, says, start};
 
 /// testpmd answers pings to it: it has no address of its own.
@@ -113,4 +115,29 @@ fn a_user_without_the_right_gets_no_port() {
     assert!(said(&guest).contains("CAP_NET_ADMIN"), "{}", said(&guest));
     assert!(port(&stand, "vm0")["state"] != "active");
     healthy(&guest);
+}
+
+/// testpmd in one VM, the kernel's interface in another one, and the switch between them.
+#[test]
+fn a_program_of_dpdk_is_reached_through_a_stock_open_vswitch_with_dpdk() {
+    let test = "ports_testpmd::a_program_of_dpdk_is_reached_through_a_stock_open_vswitch_with_dpdk";
+    if driver().is_none() || openvswitch::programs().is_none() || !inside(test) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (switch, stand) = network(&dir.path().join("ovs"), Way::Dpdk);
+    let lines = Way::Dpdk.lines();
+    let other = vm_in(&stand, 0, (10, BRIDGE, lines), vec![]);
+    let port = format!("[ports.eth1]\nswitch = \"{BRIDGE}\"\n{lines}");
+    let guest = boot(&config("ports-testpmd-1", vec![doorbell_client(&stand, "vm1", &port)], &[]));
+    prepare(&guest);
+    start(&guest, &own_port(""), "--forward-mode=icmpecho");
+    reaches(&other, VM);
+    ok(&other, &format!("ping -c 50 -i 0.05 -W 2 {VM} | grep ' 0% packet loss'"));
+    // The link of the switch's port follows the program.
+    let link = || switch.vsctl("get Interface vm1.eth1 link_state");
+    until("its link is up", || link().trim() == "up");
+    end(&guest, "KILL");
+    until("its link is down", || link().trim() == "down");
+    [&guest, &other].into_iter().for_each(healthy);
 }
