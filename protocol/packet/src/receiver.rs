@@ -1,7 +1,8 @@
 //! The end that takes frames out of a ring.
 
+use crate::control::{Control, ControlKind};
 use crate::layout::header::{BAD, HEAD, REFUSED, TAIL, TAKEN, TAKEN_BYTES, WAKE};
-use crate::layout::{AHEAD, ALIGN, KIND_FRAME, KIND_SKIP, RECORD_HEAD, record};
+use crate::layout::{AHEAD, ALIGN, CONTROL_BYTES, KIND_FRAME, KIND_SKIP, RECORD_HEAD, record};
 use crate::ring::Ring;
 use vfun_window::Memory;
 use vfun_window::sync::{Ordering, fence};
@@ -35,7 +36,16 @@ pub struct Receiver<M> {
 enum Record {
     Frame(u32),
     Skip,
+    Control(ControlKind),
     Bad,
+}
+
+/// What was found in a ring.
+pub(crate) enum Item {
+    /// A frame, and its bytes; 0: it was refused.
+    Frame(usize),
+    Control(Control),
+    None,
 }
 
 impl<M: Memory> Receiver<M> {
@@ -83,26 +93,50 @@ impl<M: Memory> Receiver<M> {
     /// that is longer than `to` is refused: it is counted, and `Some(0)`. Bound the calls of a
     /// burst, not the frames: a peer may send such frames without end.
     pub fn next(&mut self, to: &mut [u8]) -> Option<usize> {
+        match self.item(to) {
+            Item::Frame(bytes) => Some(bytes),
+            Item::None => None,
+            Item::Control(_) => {
+                self.bad();
+                None
+            }
+        }
+    }
+
+    /// The same, and records of direct links as well.
+    #[inline]
+    pub(crate) fn item(&mut self, to: &mut [u8]) -> Item {
         for has_skipped in [false, true] {
             if !self.is_there() {
-                return None;
+                return Item::None;
             }
             match self.record() {
-                Record::Frame(bytes) => return Some(self.frame(bytes, to)),
+                Record::Frame(bytes) => return Item::Frame(self.frame(bytes, to)),
                 Record::Skip if !has_skipped => {
                     self.tail = self.tail.wrapping_add(self.ring.left(self.tail));
                 }
+                Record::Control(kind) => return Item::Control(self.control(kind)),
                 Record::Skip | Record::Bad => {
                     self.bad();
-                    return None;
+                    return Item::None;
                 }
             }
         }
-        None
+        Item::None
     }
 
     /// Gives the sender the room of all that came, and shows the counts.
     pub fn take(&mut self) {
+        self.take_to(self.tail);
+    }
+
+    /// The same without the record of a direct link that came last: who takes this ring up
+    /// finds it again.
+    pub(crate) fn take_before_control(&mut self) {
+        self.take_to(self.tail.wrapping_sub(ALIGN));
+    }
+
+    fn take_to(&mut self, tail: u64) {
         let counts = &self.counts;
         for (word, count) in [
             (TAKEN, counts.frames),
@@ -112,10 +146,35 @@ impl<M: Memory> Receiver<M> {
         ] {
             self.mem.store(word, count, Ordering::Relaxed);
         }
-        if self.tail != self.told {
-            self.mem.store(TAIL, self.tail, Ordering::Release);
+        if tail != self.told {
+            self.mem.store(TAIL, tail, Ordering::Release);
         }
-        self.told = self.tail;
+        self.told = tail;
+    }
+
+    /// Whether all that was there when the sender's position was `until` is taken.
+    pub(crate) fn has_passed(&self, until: u64) -> bool {
+        self.tail.wrapping_sub(until) < 1 << 63
+    }
+
+    /// Reads once more what the sender has published, also if not all of it is taken; its
+    /// position.
+    pub(crate) fn look_again(&mut self) -> u64 {
+        let found = self.mem.load(HEAD, Ordering::Acquire);
+        let is_sound = found.is_multiple_of(ALIGN)
+            && found.wrapping_sub(self.tail) <= self.ring.bytes()
+            && self.head.wrapping_sub(self.tail) <= found.wrapping_sub(self.tail);
+        if is_sound {
+            self.head = found;
+        } else {
+            self.count_bad();
+        }
+        self.head
+    }
+
+    /// What came makes no sense; nothing is passed over.
+    pub(crate) fn count_bad(&mut self) {
+        self.counts.bad = self.counts.bad.wrapping_add(1);
     }
 
     /// Asks to be rung for the next frame. Look once more after it ([`Receiver::is_there`]),
@@ -141,8 +200,16 @@ impl<M: Memory> Receiver<M> {
             KIND_FRAME if bytes != 0 && bytes <= self.ring.longest() && record(bytes) <= there => {
                 Record::Frame(bytes)
             }
-            _ => Record::Bad,
+            _ if u64::from(bytes) != CONTROL_BYTES => Record::Bad,
+            _ => ControlKind::of(kind).map_or(Record::Bad, Record::Control),
         }
+    }
+
+    fn control(&mut self, kind: ControlKind) -> Control {
+        let at = self.ring.word(self.tail);
+        self.tail = self.tail.wrapping_add(ALIGN);
+        let word = |n| self.mem.load(at + n, Ordering::Relaxed);
+        Control { kind, epoch: word(1), link: word(2) }
     }
 
     fn frame(&mut self, bytes: u32, to: &mut [u8]) -> usize {
@@ -166,7 +233,7 @@ impl<M: Memory> Receiver<M> {
 
     /// What came makes no sense: all of it is passed over, and counted once (R-PKT-5).
     fn bad(&mut self) {
-        self.counts.bad = self.counts.bad.wrapping_add(1);
+        self.count_bad();
         self.tail = self.head;
     }
 }

@@ -1,0 +1,82 @@
+//! Runs of the world, each from a seed.
+
+use crate::mutant::{ALL, Mutant};
+use crate::world::{Crashes, Kind, Outcome, Plan, World};
+
+fn run(seed: u64, crashes: Crashes, mutant: Mutant) -> Outcome {
+    // Without deaths nobody is ever taken for silent.
+    let pace = if crashes == Crashes::None { 1 } else { 40 };
+    World::new(Plan { seed, crashes, mutant, steps: 1500, pace }).run()
+}
+
+/// How many seeds: `VFUN_HANDOVER_SEEDS` says another number.
+fn runs() -> u64 {
+    std::env::var("VFUN_HANDOVER_SEEDS").map_or(1500, |n| n.parse().expect("a number"))
+}
+
+/// Nothing is lost without being counted, repeated or out of order, and each flip ends.
+fn all_is_well(crashes: Crashes) {
+    let mut sum = Outcome::default();
+    let runs = runs();
+    for seed in 0..runs {
+        let outcome = run(seed, crashes, Mutant::Nothing);
+        if let Some((kind, wrong)) = outcome.wrong {
+            panic!("{kind:?}: {wrong}");
+        }
+        sum.flips += outcome.flips;
+        sum.delivered += outcome.delivered;
+        sum.over_link += outcome.over_link;
+        sum.crashes += outcome.crashes;
+        sum.forced |= outcome.forced;
+    }
+    println!("{crashes:?}: {sum:?}");
+    assert!(sum.flips > runs, "too few flips to show anything: {sum:?}");
+    assert!(sum.over_link > sum.delivered / 20, "too little goes over the link: {sum:?}");
+    let may_crash = crashes != Crashes::None;
+    assert!(may_crash == (sum.crashes > runs), "{sum:?}");
+}
+
+#[test]
+fn a_handover_loses_repeats_and_reorders_nothing() {
+    all_is_well(Crashes::None);
+}
+
+#[test]
+fn nor_does_it_when_the_sender_dies() {
+    all_is_well(Crashes::Sender);
+}
+
+#[test]
+fn nor_does_it_when_the_receiver_dies() {
+    all_is_well(Crashes::Receiver);
+}
+
+#[test]
+fn nor_does_it_when_the_switch_dies() {
+    all_is_well(Crashes::Switch);
+}
+
+#[test]
+fn nor_does_it_when_the_manager_dies() {
+    all_is_well(Crashes::Manager);
+}
+
+/// A party that dies between two stores: what it had in its hands may be lost, and nothing
+/// else goes wrong.
+#[test]
+fn nor_does_it_when_anybody_dies_anywhere() {
+    all_is_well(Crashes::Anywhere);
+}
+
+#[test]
+fn each_step_is_needed() {
+    for mutant in ALL {
+        let is_found = |seed: &u64| {
+            let wrong = run(*seed, Crashes::None, mutant).wrong;
+            wrong.is_some_and(|(kind, _)| matches!(kind, Kind::Order | Kind::Lost))
+        };
+        let found = (0..300).filter(is_found).count();
+        println!("{mutant:?}: {found} of 300");
+        assert!(found > 5, "{mutant:?} was found in {found} of 300 runs");
+    }
+}
