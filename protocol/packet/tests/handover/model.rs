@@ -61,6 +61,12 @@ fn nor_does_it_when_the_manager_dies() {
     all_is_well(Crashes::Manager);
 }
 
+/// A VM that is stopped is taken for silent, and finds another world when it goes on.
+#[test]
+fn nor_does_it_when_somebody_is_stopped() {
+    all_is_well(Crashes::Stops);
+}
+
 /// A party that dies between two stores: what it had in its hands may be lost, and nothing
 /// else goes wrong.
 #[test]

@@ -27,6 +27,9 @@ pub enum Crashes {
     Receiver,
     Switch,
     Manager,
+    /// Nobody dies. A VM or the switch is stopped for a while, and then goes on as if nothing
+    /// had been.
+    Stops,
     /// All of them, after any store. What dies in the middle of a burst may lose it.
     Anywhere,
 }
@@ -214,11 +217,11 @@ impl World {
     // ---- A ----
 
     fn step_sender(&mut self) {
-        let Some((_, tx)) = &mut self.sender.live else {
-            if self.now >= self.sender.again {
-                self.start_sender();
-            }
+        if self.now < self.sender.again {
             return;
+        }
+        let Some((_, tx)) = &mut self.sender.live else {
+            return self.start_sender();
         };
         if !self.sender.has_link && self.random.once_in(3) {
             let (process, tx) = self.sender.live.as_mut().expect("it lives");
@@ -257,7 +260,9 @@ impl World {
     // ---- the switch ----
 
     fn step_fence(&mut self) {
-        let Some(driver) = &mut self.driver else { return };
+        let Some(driver) = self.driver.as_mut().filter(|_| self.now >= self.driver_again) else {
+            return;
+        };
         let mut to = [0; 4096];
         for _ in 0..self.random.below(5) {
             // The switch keeps so many frames of a port at most.
@@ -280,7 +285,9 @@ impl World {
     }
 
     fn step_third(&mut self) {
-        let Some(driver) = &mut self.driver else { return };
+        let Some(driver) = self.driver.as_mut().filter(|_| self.now >= self.driver_again) else {
+            return;
+        };
         if driver.queues[1].len() < 8 && !self.quiet {
             self.next[C as usize] += 1;
             let frame = frame(C, self.next[C as usize], self.bytes);
@@ -289,11 +296,11 @@ impl World {
     }
 
     fn step_switch(&mut self) {
-        let Some(driver) = &mut self.driver else {
-            if self.now >= self.driver_again {
-                self.start_driver();
-            }
+        if self.now < self.driver_again {
             return;
+        }
+        let Some(driver) = &mut self.driver else {
+            return self.start_driver();
         };
         driver.closer.run(&mut driver.tx);
         for _ in 0..1 + self.random.below(2) {
@@ -314,7 +321,9 @@ impl World {
     }
 
     fn step_closer(&mut self) {
-        let Some(driver) = &mut self.driver else { return };
+        let Some(driver) = self.driver.as_mut().filter(|_| self.now >= self.driver_again) else {
+            return;
+        };
         driver.closer.run(&mut driver.tx);
         // The switch keeps nothing of A: what has not come out was dropped.
         if driver.queues[0].is_empty() && self.random.once_in(4) {
@@ -341,11 +350,11 @@ impl World {
     // ---- B ----
 
     fn step_receiver(&mut self) {
-        if self.receiver.live.is_none() {
-            if self.now >= self.receiver.again {
-                self.start_receiver();
-            }
+        if self.now < self.receiver.again {
             return;
+        }
+        if self.receiver.live.is_none() {
+            return self.start_receiver();
         }
         if !self.receiver.has_link && self.random.once_in(3) {
             self.attach_receiver();
@@ -438,20 +447,21 @@ impl World {
         let now = self.clock();
         self.plan.mutant.at_manager(&self.shared);
         let todo = self.director.look(now, self.driver.is_some());
-        match (todo, &mut self.driver) {
-            (Todo::Allow(epoch), Some(driver)) => {
-                if driver.fence.allow(epoch) {
-                    self.director.allowed(epoch, now);
+        if let Some(driver) = &mut self.driver {
+            match todo {
+                Todo::Nothing => {}
+                Todo::Allow(epoch) => {
+                    let is_known = driver.fence.allow(epoch);
+                    is_known.then(|| self.director.allowed(epoch, now));
+                }
+                Todo::Force(epoch) => {
+                    driver.fence.force(epoch);
+                    if driver.fence.is_over(epoch) {
+                        self.outcome.forced = true;
+                        self.director.forced();
+                    }
                 }
             }
-            (Todo::Force(epoch), Some(driver)) => {
-                driver.fence.force(epoch);
-                if driver.fence.is_over(epoch) {
-                    self.outcome.forced = true;
-                    self.director.forced();
-                }
-            }
-            _ => {}
         }
         self.outcome.flips = self.director.epoch().unwrap_or(self.outcome.flips);
         match self.director.stage() {
@@ -481,6 +491,14 @@ impl World {
             Crashes::Receiver => self.kill_receiver(),
             Crashes::Switch => self.kill_driver(),
             Crashes::Manager => self.restart_manager(),
+            Crashes::Stops => {
+                let until = self.again() + self.random.below(1000);
+                match self.random.below(3) {
+                    0 => self.sender.again = until,
+                    1 => self.receiver.again = until,
+                    _ => self.driver_again = until,
+                }
+            }
             Crashes::Anywhere => match self.random.below(4) {
                 0 => self.sender.live.iter().for_each(|(p, _)| p.dies_after(after)),
                 1 => self.receiver.live.iter().for_each(|(p, _)| p.dies_after(after)),
