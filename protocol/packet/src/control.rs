@@ -1,6 +1,6 @@
 //! What the parties of a direct link say to each other: turns, and the records of them.
 
-use crate::layout::{KIND_BEGIN, KIND_END, KIND_RETURN, KIND_SWITCH};
+use crate::layout::{CONTROL_BYTES, KIND_BEGIN, KIND_END, KIND_RETURN, KIND_SWITCH};
 
 /// Which way frames go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +57,13 @@ pub enum ControlKind {
 }
 
 impl ControlKind {
-    pub(crate) const fn of(kind: u64) -> Option<ControlKind> {
-        match kind {
+    /// The kind that a record's head says, if it says one.
+    #[cold]
+    pub(crate) const fn of_head(word: u64) -> Option<ControlKind> {
+        if word as u32 as u64 != CONTROL_BYTES {
+            return None;
+        }
+        match word >> 32 {
             KIND_SWITCH => Some(ControlKind::Switch),
             KIND_RETURN => Some(ControlKind::Return),
             KIND_END => Some(ControlKind::End),

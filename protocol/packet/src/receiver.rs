@@ -2,7 +2,7 @@
 
 use crate::control::{Control, ControlKind};
 use crate::layout::header::{BAD, HEAD, REFUSED, TAIL, TAKEN, TAKEN_BYTES, WAKE};
-use crate::layout::{AHEAD, ALIGN, CONTROL_BYTES, KIND_FRAME, KIND_SKIP, RECORD_HEAD, record};
+use crate::layout::{AHEAD, ALIGN, KIND_FRAME, KIND_SKIP, RECORD_HEAD, record};
 use crate::ring::Ring;
 use vfun_window::Memory;
 use vfun_window::sync::{Ordering, fence};
@@ -36,16 +36,8 @@ pub struct Receiver<M> {
 enum Record {
     Frame(u32),
     Skip,
-    Control(ControlKind),
-    Bad,
-}
-
-/// What was found in a ring.
-pub(crate) enum Item {
-    /// A frame, and its bytes; 0: it was refused.
-    Frame(usize),
-    Control(Control),
-    None,
+    /// Its head: a record of a direct link, or nonsense.
+    Other(u64),
 }
 
 impl<M: Memory> Receiver<M> {
@@ -93,36 +85,37 @@ impl<M: Memory> Receiver<M> {
     /// that is longer than `to` is refused: it is counted, and `Some(0)`. Bound the calls of a
     /// burst, not the frames: a peer may send such frames without end.
     pub fn next(&mut self, to: &mut [u8]) -> Option<usize> {
-        match self.item(to) {
-            Item::Frame(bytes) => Some(bytes),
-            Item::None => None,
-            Item::Control(_) => {
-                self.bad();
-                None
-            }
-        }
+        self.next_or(to, |this, _| {
+            this.bad();
+            None
+        })
     }
 
-    /// The same, and records of direct links as well.
+    /// The same; at a record of a direct link, what `turn` makes of its kind.
     #[inline]
-    pub(crate) fn item(&mut self, to: &mut [u8]) -> Item {
+    pub(crate) fn next_or(
+        &mut self,
+        to: &mut [u8],
+        turn: impl FnOnce(&mut Self, ControlKind) -> Option<usize>,
+    ) -> Option<usize> {
         for has_skipped in [false, true] {
             if !self.is_there() {
-                return Item::None;
+                return None;
             }
             match self.record() {
-                Record::Frame(bytes) => return Item::Frame(self.frame(bytes, to)),
+                Record::Frame(bytes) => return Some(self.frame(bytes, to)),
                 Record::Skip if !has_skipped => {
                     self.tail = self.tail.wrapping_add(self.ring.left(self.tail));
                 }
-                Record::Control(kind) => return Item::Control(self.control(kind)),
-                Record::Skip | Record::Bad => {
-                    self.bad();
-                    return Item::None;
-                }
+                Record::Skip => break,
+                Record::Other(word) => match ControlKind::of_head(word) {
+                    Some(kind) => return turn(self, kind),
+                    None => break,
+                },
             }
         }
-        Item::None
+        self.bad();
+        None
     }
 
     /// Gives the sender the room of all that came, and shows the counts.
@@ -200,12 +193,12 @@ impl<M: Memory> Receiver<M> {
             KIND_FRAME if bytes != 0 && bytes <= self.ring.longest() && record(bytes) <= there => {
                 Record::Frame(bytes)
             }
-            _ if u64::from(bytes) != CONTROL_BYTES => Record::Bad,
-            _ => ControlKind::of(kind).map_or(Record::Bad, Record::Control),
+            _ => Record::Other(word),
         }
     }
 
-    fn control(&mut self, kind: ControlKind) -> Control {
+    /// Takes the record of a direct link, which is of this kind.
+    pub(crate) fn control(&mut self, kind: ControlKind) -> Control {
         let at = self.ring.word(self.tail);
         self.tail = self.tail.wrapping_add(ALIGN);
         let word = |n| self.mem.load(at + n, Ordering::Relaxed);

@@ -20,7 +20,7 @@ pub enum Stage {
     /// The sender is told to come back, and the receiver has not said that it is over.
     Back { epoch: u64, since: u64 },
     /// A VM was silent: the driver at the sender's port is to make the turn.
-    Forcing { epoch: u64 },
+    Forcing { epoch: u64, since: u64 },
     /// The link is not used again: it is to be taken away, and its number never given again.
     Over,
 }
@@ -84,7 +84,7 @@ impl<M: Memory> Director<M> {
             | Stage::Going { epoch, .. }
             | Stage::Direct { epoch }
             | Stage::Back { epoch, .. }
-            | Stage::Forcing { epoch } => Some(epoch),
+            | Stage::Forcing { epoch, .. } => Some(epoch),
             Stage::Over => None,
         }
     }
@@ -133,7 +133,7 @@ impl<M: Memory> Director<M> {
     /// The driver has made the turn of a VM that was silent, or there is no driver any more.
     pub fn forced(&mut self) {
         if matches!(self.stage, Stage::Forcing { .. }) {
-            self.stage = Stage::Over;
+            self.over();
         }
     }
 
@@ -141,10 +141,11 @@ impl<M: Memory> Director<M> {
     /// it is still there, and the link is not used again.
     pub fn end(&mut self, now: u64) -> Todo {
         self.back(now);
-        self.stage = match self.stage {
-            Stage::Back { epoch, .. } | Stage::Forcing { epoch } => Stage::Forcing { epoch },
-            _ => Stage::Over,
-        };
+        match self.stage {
+            Stage::Back { epoch, since } => self.stage = Stage::Forcing { epoch, since },
+            Stage::Switch { .. } => self.over(),
+            _ => {}
+        }
         self.todo()
     }
 
@@ -154,11 +155,11 @@ impl<M: Memory> Director<M> {
         let open = self.receiver.load(OPEN, Ordering::Acquire);
         let is_late = |since| now.saturating_sub(since) >= SILENCE_MS;
         match self.stage {
-            Stage::Allowing { since, .. } if is_late(since) => self.back(now),
-            // The driver knew the epoch, and the sender begins it without a word.
-            Stage::Switch { epoch } if epoch != 0 && open == Turn::new(epoch, Way::Link).word() => {
-                self.stage = Stage::Forcing { epoch };
+            // The driver knew an epoch, and the sender began it without a word.
+            Stage::Switch { epoch } | Stage::Allowing { epoch, .. } if is_direct(open) => {
+                self.stage = Stage::Forcing { epoch, since: now };
             }
+            Stage::Allowing { since, .. } if is_late(since) => self.back(now),
             // The sender came back by itself, the receiver was started anew, or one of them lies.
             Stage::Going { epoch, .. } if open == Turn::new(epoch, Way::Switch).word() => {
                 self.back(now);
@@ -183,9 +184,14 @@ impl<M: Memory> Director<M> {
                 } else if !is_switch_there {
                     self.stage = Stage::Back { epoch, since: now };
                 } else if is_late(since) {
-                    self.stage = Stage::Forcing { epoch };
+                    self.stage = Stage::Forcing { epoch, since: now };
                 }
             }
+            Stage::Forcing { epoch, .. } if !is_switch_there => {
+                self.stage = Stage::Forcing { epoch, since: now };
+            }
+            // A receiver whose ring is full hears of it when it has room.
+            Stage::Forcing { since, .. } if is_late(since) => self.over(),
             _ => {}
         }
         self.todo()
@@ -194,12 +200,23 @@ impl<M: Memory> Director<M> {
     fn todo(&self) -> Todo {
         match self.stage {
             Stage::Allowing { epoch, .. } => Todo::Allow(epoch),
-            Stage::Forcing { epoch } => Todo::Force(epoch),
+            Stage::Forcing { epoch, .. } => Todo::Force(epoch),
             _ => Todo::Nothing,
         }
+    }
+
+    /// The receiver reads this link no more, whatever becomes of the turns.
+    fn over(&mut self) {
+        self.receiver.store(LINK_IN, 0, Ordering::Release);
+        self.stage = Stage::Over;
     }
 
     fn say(&self, turn: Turn) {
         self.sender.store(TURN, turn.word(), Ordering::Release);
     }
+}
+
+/// Whether the receiver says that it reads the link.
+fn is_direct(open: u64) -> bool {
+    Turn::of(open).is_some_and(|turn| turn.to() == Way::Link)
 }

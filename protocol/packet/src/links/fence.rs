@@ -3,7 +3,7 @@
 use crate::control::{Control, Turn, Way};
 use crate::layout::header::{FENCED, FENCED_LINK};
 use crate::layout::line::{LAST, PASSED, STAMP};
-use crate::receiver::{Item, Receiver};
+use crate::receiver::Receiver;
 use crate::ring::Ring;
 use vfun_window::Memory;
 use vfun_window::sync::Ordering;
@@ -93,18 +93,17 @@ impl<M: Memory, L: Memory> Fence<M, L> {
         if self.line.as_ref().is_some_and(|line| line.forced.is_some()) {
             self.look_at_force();
         }
-        match self.port.item(to) {
-            Item::Frame(0) => Some(0),
-            Item::Frame(bytes) => {
-                self.stamp += 1;
-                Some(bytes)
-            }
-            Item::None => None,
-            Item::Control(control) => {
-                self.control(control);
-                Some(0)
-            }
+        let mut control = None;
+        let found = self.port.next_or(to, |port, kind| {
+            control = Some(port.control(kind));
+            Some(0)
+        });
+        if let Some(control) = control {
+            self.control(control);
+        } else if found.is_some_and(|bytes| bytes != 0) {
+            self.stamp += 1;
         }
+        found
     }
 
     /// The number of the frame that came last.
@@ -143,6 +142,8 @@ impl<M: Memory, L: Memory> Fence<M, L> {
     /// published in its port's ring comes before it.
     pub fn force(&mut self, epoch: u64) {
         let Some(line) = &mut self.line else { return };
+        // An epoch that this driver has not heard of is over before it begins.
+        line.allowed = line.allowed.max(epoch.min(u64::MAX >> 1));
         if line.allowed == epoch && line.open().is_some() && line.forced.is_none() {
             line.forced = Some(self.port.look_again());
         }

@@ -2,8 +2,8 @@
 
 use crate::control::{Control, Turn, Way};
 use crate::layout::NO_MORE;
-use crate::layout::header::{HAS_IN, IN, KNOWS, OPEN};
-use crate::receiver::{Item, Receiver};
+use crate::layout::header::{HAS_IN, IN, KNOWS, LINK_IN, OPEN};
+use crate::receiver::Receiver;
 use crate::ring::Ring;
 use vfun_window::Memory;
 use vfun_window::sync::Ordering;
@@ -98,6 +98,9 @@ impl<M: Memory> LinkedReceiver<M> {
         if let Some(link) = self.link.as_mut().filter(|_| self.reading != Reading::Port) {
             link.take();
         }
+        if self.reading != Reading::Port && !self.is_lawful() {
+            self.forget();
+        }
     }
 
     /// Whether there is anything, as far as is known, or as the senders say now.
@@ -114,20 +117,26 @@ impl<M: Memory> LinkedReceiver<M> {
         }
     }
 
+    /// Whether the host still wants this link to be read.
+    fn is_lawful(&self) -> bool {
+        self.port.memory().load(LINK_IN, Ordering::Acquire) == self.number
+    }
+
     fn is_at_rest(&self) -> bool {
         matches!(self.reading, Reading::Rest(..))
     }
 
     #[inline]
     fn next_of_port(&mut self, to: &mut [u8]) -> Option<usize> {
-        match self.port.item(to) {
-            Item::Frame(bytes) => Some(bytes),
-            Item::None => None,
-            Item::Control(control) => {
-                self.control(control);
-                Some(0)
-            }
+        let mut control = None;
+        let found = self.port.next_or(to, |port, kind| {
+            control = Some(port.control(kind));
+            Some(0)
+        });
+        if let Some(control) = control {
+            self.control(control);
         }
+        found
     }
 
     /// In turns, so that neither sender can keep the other one out.

@@ -1,6 +1,7 @@
 //! Direct links: the handover of a flow of frames between the switch and a link.
 #![cfg(not(loom))]
 
+mod hostile;
 mod memory;
 mod model;
 mod mutant;

@@ -1,12 +1,13 @@
 //! Runs of the world, each from a seed.
 
 use crate::mutant::{ALL, Mutant};
-use crate::world::{Crashes, Kind, Outcome, Plan, World};
+use crate::world::{Crashes, Hostile, Kind, Outcome, Plan, World};
 
 fn run(seed: u64, crashes: Crashes, mutant: Mutant) -> Outcome {
     // Without deaths nobody is ever taken for silent.
     let pace = if crashes == Crashes::None { 1 } else { 40 };
-    World::new(Plan { seed, crashes, mutant, steps: 1500, pace }).run()
+    let hostile = Hostile::Nobody;
+    World::new(Plan { seed, crashes, mutant, hostile, steps: 1500, pace }).run()
 }
 
 /// How many seeds: `VFUN_HANDOVER_SEEDS` says another number.
@@ -85,4 +86,34 @@ fn each_step_is_needed() {
         println!("{mutant:?}: {found} of 300");
         assert!(found > 5, "{mutant:?} was found in {found} of 300 runs");
     }
+}
+
+/// No panic; the honest VM is back on the switch at the end, and knows it; C, whose frames
+/// come the same way, is not touched.
+fn hostile(hostile: Hostile) {
+    let mut sum = Outcome::default();
+    for seed in 0..runs() {
+        for crashes in [Crashes::None, Crashes::Switch] {
+            let mutant = Mutant::Nothing;
+            let plan = Plan { seed, crashes, mutant, hostile, steps: 1500, pace: 40 };
+            let outcome = World::new(plan).run();
+            if let Some((kind, wrong)) = outcome.wrong {
+                panic!("{kind:?}: {wrong}");
+            }
+            sum.flips += outcome.flips;
+            sum.delivered += outcome.delivered;
+        }
+    }
+    println!("{hostile:?}: {sum:?}");
+    assert!(sum.flips > runs() / 4, "the handover was hardly tried: {sum:?}");
+}
+
+#[test]
+fn a_hostile_sender_hurts_only_itself() {
+    hostile(Hostile::Sender);
+}
+
+#[test]
+fn a_hostile_receiver_hurts_only_itself() {
+    hostile(Hostile::Receiver);
 }

@@ -2,6 +2,7 @@
 //! receiver B, the manager, and C, which sends to B as well. One step of one of them at a
 //! time, in an order that the seed gives; any of them may die and be started again.
 
+use crate::hostile;
 use crate::memory::{Process, RING, Shared, View, left, ring};
 use crate::mutant::Mutant;
 use crate::plain::{peek, poke};
@@ -34,11 +35,20 @@ pub enum Crashes {
     Anywhere,
 }
 
+/// Which VM writes anything anywhere, the host's pages of its port included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hostile {
+    Nobody,
+    Sender,
+    Receiver,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub seed: u64,
     pub crashes: Crashes,
     pub mutant: Mutant,
+    pub hostile: Hostile,
     pub steps: u64,
     /// Milliseconds of a step, in 16ths: how soon a party is taken for silent.
     pub pace: u64,
@@ -202,6 +212,14 @@ impl World {
             who += 1;
         }
         self.maybe_crash();
+        if self.plan.hostile != Hostile::Nobody && !self.quiet && self.random.once_in(8) {
+            let s = &self.shared;
+            let sides = match self.plan.hostile {
+                Hostile::Sender => [&s.a, &s.a_host, &s.link_a],
+                _ => [&s.b, &s.b_host, &s.link_b],
+            };
+            hostile::write(&mut self.random, sides);
+        }
         match who {
             0 => self.step_sender(),
             1 => self.step_fence(),
@@ -384,6 +402,9 @@ impl World {
     }
 
     fn deliver(&mut self, got: &[u8]) {
+        if self.plan.hostile != Hostile::Nobody {
+            return self.deliver_hostile(got);
+        }
         let word = |n: usize| u64::from_le_bytes(got[8 * n..8 * n + 8].try_into().unwrap());
         let (source, number) = (word(0), word(1));
         if source == 0 || source > C || got != frame(source, number, self.bytes) {
@@ -394,6 +415,18 @@ impl World {
             self.wrong(Kind::Order, format!("frame {number} of {source} came after {last}"));
         }
         if source == A {
+            self.outcome.delivered += 1;
+        }
+    }
+
+    /// What hostile VMs send is theirs. C's frames come as ever.
+    fn deliver_hostile(&mut self, got: &[u8]) {
+        let number = got.get(8..16).and_then(|n| n.try_into().ok()).map_or(0, u64::from_le_bytes);
+        if self.plan.hostile == Hostile::Sender && got == frame(C, number, self.bytes) {
+            let last = std::mem::replace(&mut self.seen[C as usize], number);
+            if number <= last {
+                self.wrong(Kind::Order, format!("frame {number} of C came after {last}"));
+            }
             self.outcome.delivered += 1;
         }
     }
@@ -571,7 +604,10 @@ impl World {
             if self.outcome.wrong.is_some() {
                 return;
             }
-            if self.is_settled() {
+            if self.plan.hostile != Hostile::Nobody && self.is_settled_hostile() {
+                return;
+            }
+            if self.plan.hostile == Hostile::Nobody && self.is_settled() {
                 return self.account();
             }
         }
@@ -595,6 +631,23 @@ impl World {
             && is_empty(&s.a, &s.a_host)
             && is_empty(&s.b_host, &s.b)
             && (is_over || is_empty(&s.link_a, &s.link_b))
+    }
+
+    /// The honest VM is back on the switch, and knows it.
+    fn is_settled_hostile(&self) -> bool {
+        let s = &self.shared;
+        let stage = self.director.stage();
+        let is_back = matches!(stage, Stage::Switch { .. } | Stage::Over);
+        let is_out = self.sender.live.as_ref().is_some_and(|(_, tx)| tx.way() == Some(Way::Switch));
+        let open = Turn::of(peek(&s.b, header::OPEN));
+        let is_closed = open.is_none_or(|turn| turn.to() == Way::Switch);
+        let is_idle = self.driver.as_ref().is_some_and(|d| !d.closer.is_due());
+        let is_empty = peek(&s.b_host, header::HEAD) == peek(&s.b, header::TAIL);
+        let is_honest_back = match self.plan.hostile {
+            Hostile::Receiver => is_out,
+            _ => self.receiver.live.is_some() && is_closed && is_empty && is_idle,
+        };
+        is_back && is_honest_back
     }
 
     fn account(&mut self) {
