@@ -264,3 +264,22 @@ fn links_in_c_do_what_those_in_rust_do() {
     println!("{over_link} frames over the link, in {there} runs");
     assert!(over_link > 50 && there > 20, "links were hardly used: {over_link} in {there} runs");
 }
+
+#[test]
+fn thousands_of_handovers_between_threads_in_c() {
+    const FLIPS: u64 = 10_000;
+    let dir = tempfile::tempdir().unwrap();
+    let exe = dir.path().join("threads");
+    let flags = ["-x", "c", "-std=c11", "-O2", "-pthread"];
+    compile::compile("cc", &flags, include_str!("threads.c"), &exe);
+    let done = Command::new(&exe).arg(FLIPS.to_string()).output().unwrap();
+    let said = String::from_utf8(done.stdout).unwrap();
+    assert!(done.status.success(), "{said}");
+    let counts: Vec<u64> = said.split_whitespace().map(|n| n.parse().unwrap()).collect();
+    let [sent, got, over_link, dropped] = counts[..] else { panic!("{said}") };
+    println!(
+        "{FLIPS} flips: {sent} sent, {got} came, {over_link} of them over the link, {dropped} dropped by the switch"
+    );
+    assert_eq!(got + dropped, sent);
+    assert!(over_link >= 8 * FLIPS && over_link < got);
+}

@@ -9,6 +9,7 @@ mod mutant;
 #[path = "../../../window/tests/common/plain.rs"]
 mod plain;
 mod random;
+mod threads;
 mod world;
 
 use vfun_packet::Memory;
