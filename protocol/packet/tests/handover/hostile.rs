@@ -1,8 +1,8 @@
 //! A VM whose root writes what it likes into all that it can reach.
 
-use crate::memory::RING;
-use crate::plain::{Side, peek, poke};
-use crate::random::Random;
+use crate::common::plain::{Side, peek, poke};
+use crate::handover::memory::RING;
+use crate::handover::random::Random;
 use vfun_packet::layout::{CONTROL_BYTES, RING_OFF, header};
 
 /// Words that mean something.
@@ -48,7 +48,7 @@ pub fn write(random: &mut Random, sides: [&Side; 3]) {
         let head = peek(side, header::HEAD) & !63;
         let at = (RING_OFF as u64 + head % RING) as usize / 8;
         let epoch = if random.once_in(4) { value(random) } else { random.below(12) };
-        let link = if random.once_in(4) { value(random) } else { crate::world::LINK };
+        let link = if random.once_in(4) { value(random) } else { crate::handover::world::LINK };
         poke(side, at, (2 + random.below(4)) << 32 | CONTROL_BYTES);
         poke(side, at + 1, epoch);
         poke(side, at + 2, link);

@@ -1,6 +1,6 @@
 //! Memory of all parties, and what a test may do to a party's view of it.
 
-use crate::plain::{Plain, Side, peek, zeroed};
+use crate::common::plain::{Plain, Side, peek, zeroed};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;

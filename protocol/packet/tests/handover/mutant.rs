@@ -1,8 +1,8 @@
 //! The protocol with one step left out. Each must be found: it proves that the simulation
 //! could fail.
 
-use crate::memory::Shared;
-use crate::plain::{peek, poke};
+use crate::common::plain::{peek, poke};
+use crate::handover::memory::Shared;
 use vfun_packet::layout::{header, line};
 use vfun_packet::{Turn, Way};
 

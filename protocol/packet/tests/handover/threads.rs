@@ -1,8 +1,8 @@
 //! Real threads on real memory: numbered frames, a software switch with a queue in the
 //! middle, and thousands of handovers under them.
 
-use crate::memory::{RING, ring};
-use crate::plain::{Plain, Side, zeroed};
+use crate::common::plain::{Plain, Side, zeroed};
+use crate::handover::memory::{RING, ring};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

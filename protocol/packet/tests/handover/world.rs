@@ -2,11 +2,11 @@
 //! receiver B, the manager, and C, which sends to B as well. One step of one of them at a
 //! time, in an order that the seed gives; any of them may die and be started again.
 
-use crate::hostile;
-use crate::memory::{Process, RING, Shared, View, left, ring};
-use crate::mutant::Mutant;
-use crate::plain::{peek, poke};
-use crate::random::Random;
+use crate::common::plain::{peek, poke};
+use crate::handover::hostile;
+use crate::handover::memory::{Process, RING, Shared, View, left, ring};
+use crate::handover::mutant::Mutant;
+use crate::handover::random::Random;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! Runs of the world, each from a seed.
 
-use crate::mutant::{ALL, Mutant};
-use crate::world::{Crashes, Hostile, Kind, Outcome, Plan, World};
+use crate::handover::mutant::{ALL, Mutant};
+use crate::handover::world::{Crashes, Hostile, Kind, Outcome, Plan, World};
 
 fn run(seed: u64, crashes: Crashes, mutant: Mutant) -> Outcome {
     // Without deaths nobody is ever taken for silent.
@@ -12,7 +12,7 @@ fn run(seed: u64, crashes: Crashes, mutant: Mutant) -> Outcome {
 
 /// How many seeds: `VFUN_HANDOVER_SEEDS` says another number.
 fn runs() -> u64 {
-    std::env::var("VFUN_HANDOVER_SEEDS").map_or(1500, |n| n.parse().expect("a number"))
+    std::env::var("VFUN_HANDOVER_SEEDS").map_or(800, |n| n.parse().expect("a number"))
 }
 
 /// Nothing is lost without being counted, repeated or out of order, and each flip ends.

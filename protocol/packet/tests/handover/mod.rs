@@ -1,0 +1,9 @@
+//! Direct links: the handover of a flow of frames between the switch and a link.
+
+mod hostile;
+mod memory;
+mod mutant;
+mod random;
+mod runs;
+mod threads;
+mod world;
