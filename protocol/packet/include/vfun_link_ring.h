@@ -45,6 +45,9 @@ extern "C" {
 #define VFUN_LINKED_PASSED 0
 #define VFUN_LINKED_WORDS 8
 
+/* How many milliseconds a switch keeps a frame at most, as drivers reckon. */
+#define VFUN_LINKED_SWITCH_KEEPS_MS 50
+
 /* In VFUN_LINKED_OPEN: no turn of this link is made any more. */
 #define VFUN_LINKED_NO_MORE (~(uint64_t)0)
 

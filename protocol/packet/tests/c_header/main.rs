@@ -68,6 +68,7 @@ fn constants() -> Vec<(&'static str, u64)> {
         ("VFUN_LINKED_LAST", line::LAST as u64),
         ("VFUN_LINKED_PASSED", line::PASSED as u64),
         ("VFUN_LINKED_WORDS", line::WORDS as u64),
+        ("VFUN_LINKED_SWITCH_KEEPS_MS", SWITCH_KEEPS_MS),
         // Bits of an answer, which in Rust is a struct.
         ("VFUN_LINKED_RING_PORT", 1),
         ("VFUN_LINKED_RING_LINK", 2),
