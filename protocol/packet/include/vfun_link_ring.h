@@ -658,27 +658,18 @@ static inline void vfun_fence_force(struct vfun_fence *f, uint64_t epoch)
 }
 
 /*
- * The manager allows an epoch, before it lets the sender begin it. 0: what was before is not
- * over yet; ask again.
+ * The manager allows an epoch, before it lets the sender begin it. 0: there is no link, or the
+ * epoch is an old one.
  */
 static inline int vfun_fence_allow(struct vfun_fence *f, uint64_t epoch)
 {
 	if (!f->line)
 		return 0;
-	if (f->allowed == epoch)
-		return 1;
-	if (epoch <= f->allowed || epoch >> 63)
-		return 0;
-	if (vfun_linked_is_out_(f->said)) {
-		vfun_fence_force(f, f->allowed);
-		return 0;
+	if (epoch > f->allowed && !(epoch >> 63)) {
+		f->allowed = epoch;
+		f->is_forced = 0;
 	}
-	if (f->said &&
-	    VFUN_PACKET_LOAD_ACQUIRE(f->line->closer + VFUN_LINKED_PASSED) != f->said)
-		return 0;
-	f->allowed = epoch;
-	f->is_forced = 0;
-	return 1;
+	return f->allowed == epoch;
 }
 
 /* Whether the turn back of an epoch is in the receiver's ring. */

@@ -116,26 +116,14 @@ impl<M: Memory, L: Memory> Fence<M, L> {
         self.port.take();
     }
 
-    /// The manager allows an epoch, before it lets the sender begin it. False: what was
-    /// before is not over yet; ask again.
+    /// The manager allows an epoch, before it lets the sender begin it. False: there is no
+    /// link, or the epoch is an old one.
     pub fn allow(&mut self, epoch: u64) -> bool {
         let Some(line) = &mut self.line else { return false };
-        if line.allowed == epoch {
-            return true;
+        if epoch > line.allowed && epoch <= u64::MAX >> 1 {
+            (line.allowed, line.forced) = (epoch, None);
         }
-        if epoch <= line.allowed || epoch > u64::MAX >> 1 {
-            return false;
-        }
-        if Turn::of(line.said).is_some_and(|turn| turn.to() == Way::Link) {
-            let open = line.allowed;
-            self.force(open);
-            return false;
-        }
-        if line.said != 0 && line.mem.load(PASSED, Ordering::Acquire) != line.said {
-            return false;
-        }
-        (line.allowed, line.forced) = (epoch, None);
-        true
+        line.allowed == epoch
     }
 
     /// The sender is silent or dead: the switch makes the turn back in its place. What it has

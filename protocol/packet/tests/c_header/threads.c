@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "vfun_link_ring.h"
 
 #define RING 4096
@@ -166,6 +167,8 @@ int main(int argc, char **argv)
 	unsigned int i;
 	void *at;
 
+	/* Only so that a test that fails ends. */
+	alarm(120);
 	flips = argc > 1 ? strtoull(argv[1], 0, 10) : 10000;
 	for (i = 0; i < 6; i++) {
 		if (posix_memalign(&at, 4096, 4096 + RING))

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{JoinHandle, spawn, yield_now};
+use std::time::{Duration, Instant};
 use vfun_packet::layout::line;
 use vfun_packet::{Closer, Director, Fence, LinkedReceiver, LinkedSender, Sender, Stage, Todo};
 
@@ -16,6 +17,8 @@ const FLIPS: u64 = 10_000;
 const QUEUE: usize = 32;
 /// So many frames go over a link before it is taken back.
 const OVER_LINK: u64 = 8;
+/// Only so that a test that fails ends.
+const LONGEST: Duration = Duration::from_secs(120);
 
 #[derive(Clone)]
 struct Sides {
@@ -126,7 +129,9 @@ fn switch(sides: &Sides, lost: &AtomicU64, receiver: &JoinHandle<u64>) -> u64 {
     let mut director = Director::new(sides.view(1, 0), sides.view(3, 2), LINK, 0);
     let taken = &sides.all[5][vfun_packet::layout::header::TAKEN];
     let (mut since, mut n) = (0, 0);
+    let began = Instant::now();
     while !receiver.is_finished() {
+        assert!(began.elapsed() < LONGEST, "a turn does not come: {:?}", director.stage());
         n += 1;
         lost.fetch_add(switch.turn(n), Ordering::Release);
         if let Todo::Allow(epoch) = director.look(0, true)

@@ -100,6 +100,8 @@ pub enum Kind {
     Lost,
     /// A frame that nobody sent.
     Frame,
+    /// The manager is told that a flow is back, and it is not.
+    Past,
     /// A flip does not end.
     Stuck,
     /// Honest parties found nonsense, or were taken for silent.
@@ -238,9 +240,11 @@ impl World {
         if self.now < self.sender.again {
             return;
         }
-        let Some((_, tx)) = &mut self.sender.live else {
+        if self.sender.live.is_none() {
             return self.start_sender();
-        };
+        }
+        self.die_at_turn();
+        let Some((_, tx)) = &mut self.sender.live else { return };
         if !self.sender.has_link && self.random.once_in(3) {
             let (process, tx) = self.sender.live.as_mut().expect("it lives");
             let link = process.view(&self.shared.link_a, &self.shared.link_b);
@@ -253,6 +257,9 @@ impl World {
             }
             self.next[A as usize] += 1;
             let _ = tx.put(&frame(A, self.next[A as usize], self.bytes));
+            if self.random.once_in(8) {
+                tx.look();
+            }
         }
         tx.publish();
         tx.must_ring();
@@ -496,6 +503,7 @@ impl World {
                 }
             }
         }
+        self.check_way();
         self.outcome.flips = self.director.epoch().unwrap_or(self.outcome.flips);
         match self.director.stage() {
             Stage::Switch { .. } if !self.quiet && self.random.once_in(3) => {
@@ -508,6 +516,15 @@ impl World {
                 self.director.back(now);
             }
             _ => {}
+        }
+    }
+
+    /// Where the manager says that frames go through the switch, none goes past it.
+    fn check_way(&mut self) {
+        let way = self.sender.live.as_ref().and_then(|(_, tx)| tx.way());
+        let is_said = matches!(self.director.stage(), Stage::Switch { .. });
+        if is_said && way == Some(Way::Link) && self.plan.hostile != Hostile::Sender {
+            self.wrong(Kind::Past, "A sends past the switch".into());
         }
     }
 
@@ -538,6 +555,16 @@ impl World {
                 2 => self.driver.iter().for_each(|d| d.process.dies_after(after)),
                 _ => self.manager.dies_after(after % 3),
             },
+        }
+    }
+
+    /// The few stores of a turn are where a death may matter.
+    fn die_at_turn(&mut self) {
+        let s = &self.shared;
+        let is_due = peek(&s.a, header::ACK) != peek(&s.a_host, header::TURN);
+        if self.plan.crashes == Crashes::Anywhere && is_due && !self.quiet {
+            let after = self.random.below(32);
+            self.sender.live.iter().for_each(|(process, _)| process.dies_after(after));
         }
     }
 
