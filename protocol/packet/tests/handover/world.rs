@@ -135,6 +135,8 @@ pub struct World {
     /// Where the link's ring was at A's way back, by epoch.
     marks: BTreeMap<u64, u64>,
     quiet: bool,
+    /// The last epoch that the manager has allowed.
+    allowed: u64,
     bytes: usize,
     next: [u64; 3],
     seen: [u64; 3],
@@ -174,6 +176,7 @@ impl World {
             head: Rc::default(),
             marks: BTreeMap::new(),
             quiet: false,
+            allowed: 0,
             bytes,
             next: [0; 3],
             seen: [0; 3],
@@ -365,6 +368,7 @@ impl World {
         let s = &self.shared;
         let mut fence = Fence::new(process.view(&s.a_host, &s.a), ring());
         if let Some(epoch) = self.director.epoch() {
+            self.allowed = self.allowed.max(epoch);
             fence.line(process.view(&s.fence, &s.closer), LINK, epoch);
         }
         let closer = Closer::new(process.view(&s.closer, &s.fence), LINK);
@@ -492,6 +496,7 @@ impl World {
                 Todo::Nothing => {}
                 Todo::Allow(epoch) => {
                     let is_known = driver.fence.allow(epoch);
+                    self.allowed = self.allowed.max(epoch);
                     is_known.then(|| self.director.allowed(epoch, now));
                 }
                 Todo::Force(epoch) => {
@@ -519,12 +524,18 @@ impl World {
         }
     }
 
-    /// Where the manager says that frames go through the switch, none goes past it.
+    /// Where the manager says that frames go through the switch, none goes past it; and B does
+    /// not read a link that the manager has not allowed.
     fn check_way(&mut self) {
         let way = self.sender.live.as_ref().and_then(|(_, tx)| tx.way());
         let is_said = matches!(self.director.stage(), Stage::Switch { .. });
         if is_said && way == Some(Way::Link) && self.plan.hostile != Hostile::Sender {
             self.wrong(Kind::Past, "A sends past the switch".into());
+        }
+        let open = Turn::of(peek(&self.shared.b, header::OPEN));
+        let is_wild = |turn: Turn| turn.to() == Way::Link && turn.epoch() > self.allowed;
+        if open.is_some_and(is_wild) && self.plan.hostile != Hostile::Receiver {
+            self.wrong(Kind::Past, format!("{open:?} was not allowed"));
         }
     }
 
