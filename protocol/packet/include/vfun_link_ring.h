@@ -28,6 +28,7 @@ extern "C" {
 #define VFUN_LINKED_OUT 33      /* a link, and the last turn that its sender has made */
 #define VFUN_LINKED_ACK 34
 #define VFUN_LINKED_HAS_OUT 35  /* the link whose memory the sender has */
+#define VFUN_LINKED_MAKING 36   /* the last turn that the sender has begun to make */
 #define VFUN_LINKED_IN 40       /* a link, and the last turn that its receiver has made */
 #define VFUN_LINKED_OPEN 41
 #define VFUN_LINKED_HAS_IN 42   /* the link whose memory the receiver has */
@@ -148,6 +149,7 @@ static inline int vfun_linked_tx_turn_(struct vfun_linked_tx *l)
 
 	if (l->path != VFUN_LINKED_DUE)
 		return 1;
+	VFUN_PACKET_STORE_RELEASE(l->port.mine + VFUN_LINKED_MAKING, l->due);
 	/* Who reads the record finds all that went over the link before it. */
 	if (!is_out && l->has_link)
 		vfun_packet_publish(&l->link);
@@ -170,26 +172,24 @@ static inline int vfun_linked_tx_turn_(struct vfun_linked_tx *l)
 static inline int vfun_linked_tx_init(struct vfun_linked_tx *l, void *mine, const void *theirs,
 				      uint64_t ring)
 {
-	uint64_t word;
-	int is_same;
+	uint64_t last;
 
 	if (vfun_packet_tx_init(&l->port, mine, theirs, ring))
 		return -1;
 	l->number = VFUN_PACKET_LOAD(l->port.mine + VFUN_LINKED_OUT);
 	l->made = VFUN_PACKET_LOAD(l->port.mine + VFUN_LINKED_ACK);
-	word = VFUN_PACKET_LOAD_ACQUIRE(l->port.theirs + VFUN_LINKED_TURN);
-	is_same = VFUN_PACKET_LOAD(l->port.theirs + VFUN_LINKED_LINK_OUT) == l->number;
+	last = VFUN_PACKET_LOAD(l->port.mine + VFUN_LINKED_MAKING);
+	if (last < l->made)
+		last = l->made;
 	l->path = VFUN_LINKED_PORT;
 	l->has_link = 0;
 	l->due = 0;
 	l->seen = 0;
-	/* An earlier sender may have died before it said that it made this one. */
-	if (is_same && vfun_linked_is_turn_(word) && word > l->made)
-		l->due = word | 1;
-	else if (vfun_linked_is_out_(l->made))
-		l->due = l->made | 1;
-	if (l->number && l->due)
+	/* An earlier sender may have died before it said that it made the last one. */
+	if (vfun_linked_is_turn_(last) && (vfun_linked_is_out_(last) || last > l->made)) {
+		l->due = last | 1;
 		l->path = VFUN_LINKED_DUE;
+	}
 	VFUN_PACKET_STORE(l->port.mine + VFUN_LINKED_HAS_OUT, (uint64_t)0);
 	VFUN_PACKET_STORE_RELEASE(l->port.mine + VFUN_LINKED_KNOWS, (uint64_t)1);
 	return 0;
@@ -252,7 +252,7 @@ static inline void vfun_linked_tx_detach(struct vfun_linked_tx *l)
 static inline int vfun_linked_tx_attach(struct vfun_linked_tx *l, uint64_t number, void *mine,
 					const void *theirs, uint64_t ring)
 {
-	uint64_t *own = l->port.mine;
+	uint64_t *own = l->port.mine, begun;
 
 	if (!vfun_packet_ring_ok(ring))
 		return -1;
@@ -261,6 +261,7 @@ static inline int vfun_linked_tx_attach(struct vfun_linked_tx *l, uint64_t numbe
 	if (l->number != number) {
 		if (!vfun_linked_tx_turn_(l))
 			return -1;
+		VFUN_PACKET_STORE(own + VFUN_LINKED_MAKING, (uint64_t)0);
 		VFUN_PACKET_STORE(own + VFUN_LINKED_ACK, (uint64_t)0);
 		l->number = number;
 		l->made = 0;
@@ -270,6 +271,12 @@ static inline int vfun_linked_tx_attach(struct vfun_linked_tx *l, uint64_t numbe
 	vfun_packet_tx_init(&l->link, mine, theirs, ring);
 	l->has_link = 1;
 	l->path = vfun_linked_is_out_(l->made) ? VFUN_LINKED_LINK : VFUN_LINKED_PORT;
+	/* What was begun is made again: nobody knows whether its record was seen. */
+	begun = VFUN_PACKET_LOAD(own + VFUN_LINKED_MAKING);
+	if (vfun_linked_is_turn_(begun) && begun > l->made) {
+		l->due = begun;
+		l->path = VFUN_LINKED_DUE;
+	}
 	l->seen = 0;
 	vfun_linked_tx_look(l);
 	return 0;

@@ -46,6 +46,8 @@ pub mod header {
     pub const ACK: usize = 34;
     /// The link whose memory the sender has; 0: none.
     pub const HAS_OUT: usize = 35;
+    /// The last turn that the sender has begun to make.
+    pub const MAKING: usize = 36;
     /// A link's number and the last turn that its receiver has made; 0: none.
     pub const IN: usize = 40;
     pub const OPEN: usize = 41;

@@ -65,6 +65,7 @@ impl<M: Memory> Receiver<M> {
     }
 
     /// Whether there is anything, as far as is known, or as the sender says now.
+    #[inline]
     pub fn is_there(&mut self) -> bool {
         if self.head != self.tail {
             return true;
@@ -84,6 +85,7 @@ impl<M: Memory> Receiver<M> {
     /// Copies the next frame into `to`, and says its bytes; `None`: there is none. A frame
     /// that is longer than `to` is refused: it is counted, and `Some(0)`. Bound the calls of a
     /// burst, not the frames: a peer may send such frames without end.
+    #[inline]
     pub fn next(&mut self, to: &mut [u8]) -> Option<usize> {
         self.next_or(to, |this, _| {
             this.bad();
@@ -92,7 +94,7 @@ impl<M: Memory> Receiver<M> {
     }
 
     /// The same; at a record of a direct link, what `turn` makes of its kind.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_or(
         &mut self,
         to: &mut [u8],
@@ -177,6 +179,7 @@ impl<M: Memory> Receiver<M> {
         fence(Ordering::SeqCst);
     }
 
+    #[inline(always)]
     fn record(&self) -> Record {
         let (left, known) = (self.ring.left(self.tail), self.head.wrapping_sub(self.tail));
         let there = known.min(left);
@@ -205,6 +208,7 @@ impl<M: Memory> Receiver<M> {
         Control { kind, epoch: word(1), link: word(2) }
     }
 
+    #[inline(always)]
     fn frame(&mut self, bytes: u32, to: &mut [u8]) -> usize {
         let at = self.ring.word(self.tail) + 1;
         self.tail = self.tail.wrapping_add(record(bytes));

@@ -73,6 +73,7 @@ impl<M: Memory> Sender<M> {
     ///
     /// # Errors
     /// [`NotSent`], which is counted.
+    #[inline(always)]
     pub fn put(&mut self, frame: &[u8]) -> Result<(), NotSent> {
         let bytes = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         if bytes == 0 || bytes > self.ring.longest() {

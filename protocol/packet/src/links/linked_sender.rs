@@ -1,7 +1,7 @@
 //! The end in a VM that sends: through the switch, or over a direct link.
 
 use crate::control::{Control, Turn, Way};
-use crate::layout::header::{ACK, HAS_OUT, KNOWS, LINK_OUT, OUT, TURN};
+use crate::layout::header::{ACK, HAS_OUT, KNOWS, LINK_OUT, MAKING, OUT, TURN};
 use crate::ring::Ring;
 use crate::sender::{NotSent, Sender};
 use vfun_window::Memory;
@@ -40,13 +40,12 @@ impl<M: Memory> LinkedSender<M> {
     pub fn new(mem: M, ring: Ring) -> Self {
         let own = |word| mem.load_own(word, Ordering::Relaxed);
         let (link, made) = (own(OUT), own(ACK));
-        let word = mem.load(TURN, Ordering::Acquire);
-        let is_same = mem.load(LINK_OUT, Ordering::Relaxed) == link;
-        // An earlier sender may have died before it said that it made this one.
-        let may_be = Turn::of(word).filter(|turn| is_same && turn.word() > made);
-        let is_on_it = Turn::of(made).filter(|turn| turn.to() == Way::Link);
-        let path = match may_be.or(is_on_it) {
-            Some(turn) if link != 0 => Path::Due(turn.back(), None),
+        // An earlier sender may have died before it said that it made the last one.
+        let last = Turn::of(own(MAKING).max(made));
+        let path = match last {
+            Some(turn) if turn.to() == Way::Link || turn.word() > made => {
+                Path::Due(turn.back(), None)
+            }
             _ => Path::Port(None),
         };
         mem.store(HAS_OUT, 0, Ordering::Relaxed);
@@ -88,14 +87,18 @@ impl<M: Memory> LinkedSender<M> {
         }
         let port = self.port.memory();
         if !is_same {
+            port.store(MAKING, 0, Ordering::Relaxed);
             port.store(ACK, 0, Ordering::Relaxed);
             (self.link, self.made) = (number, 0);
         }
         port.store(OUT, number, Ordering::Relaxed);
         port.store(HAS_OUT, number, Ordering::Release);
         let tx = Sender::new(mem, ring);
-        self.path = match Turn::of(self.made) {
-            Some(turn) if turn.to() == Way::Link => Path::Link(tx),
+        // What was begun is made again: nobody knows whether its record was seen.
+        let begun = Turn::of(port.load_own(MAKING, Ordering::Relaxed));
+        self.path = match (begun, Turn::of(self.made)) {
+            (Some(turn), _) if turn.word() > self.made => Path::Due(turn, Some(tx)),
+            (_, Some(turn)) if turn.to() == Way::Link => Path::Link(tx),
             _ => Path::Port(Some(tx)),
         };
         self.seen = 0;
@@ -123,11 +126,12 @@ impl<M: Memory> LinkedSender<M> {
     /// [`NotSent`], which is counted.
     #[inline]
     pub fn put(&mut self, frame: &[u8]) -> Result<(), NotSent> {
-        match &mut self.path {
-            Path::Port(_) => self.port.put(frame),
-            Path::Link(tx) => tx.put(frame),
-            Path::Due(..) => self.put_late(frame),
-        }
+        let tx = match &mut self.path {
+            Path::Port(_) => &mut self.port,
+            Path::Link(tx) => tx,
+            Path::Due(..) => return self.put_late(frame),
+        };
+        tx.put(frame)
     }
 
     #[cold]
@@ -202,6 +206,7 @@ impl<M: Memory> LinkedSender<M> {
                 return true;
             }
         };
+        self.port.memory().store(MAKING, turn.word(), Ordering::Release);
         // Who reads the record finds all that went over the link before it.
         if let Some(tx) = tx.as_mut().filter(|_| turn.to() == Way::Switch) {
             tx.publish();

@@ -167,6 +167,7 @@ fn place() -> impl Strategy<Value = u64> {
         header::WAKE,
         header::OUT,
         header::ACK,
+        header::MAKING,
         header::IN,
         header::OPEN,
         header::LINK_OUT,

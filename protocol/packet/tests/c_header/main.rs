@@ -56,6 +56,7 @@ fn constants() -> Vec<(&'static str, u64)> {
         ("VFUN_LINKED_OUT", header::OUT as u64),
         ("VFUN_LINKED_ACK", header::ACK as u64),
         ("VFUN_LINKED_HAS_OUT", header::HAS_OUT as u64),
+        ("VFUN_LINKED_MAKING", header::MAKING as u64),
         ("VFUN_LINKED_IN", header::IN as u64),
         ("VFUN_LINKED_OPEN", header::OPEN as u64),
         ("VFUN_LINKED_HAS_IN", header::HAS_IN as u64),

@@ -6,7 +6,7 @@ use crate::handover::random::Random;
 use vfun_packet::layout::{CONTROL_BYTES, RING_OFF, header};
 
 /// Words that mean something.
-const WORDS: [usize; 22] = [
+const WORDS: [usize; 23] = [
     header::HEAD,
     header::SENT,
     header::FULL,
@@ -18,6 +18,7 @@ const WORDS: [usize; 22] = [
     header::KNOWS,
     header::OUT,
     header::ACK,
+    header::MAKING,
     header::HAS_OUT,
     header::IN,
     header::OPEN,

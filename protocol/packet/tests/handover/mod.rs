@@ -4,6 +4,7 @@ mod hostile;
 mod memory;
 mod mutant;
 mod random;
+mod rest;
 mod runs;
 mod threads;
 mod world;

@@ -246,10 +246,8 @@ impl World {
         if self.sender.live.is_none() {
             return self.start_sender();
         }
-        self.die_at_turn();
-        let Some((_, tx)) = &mut self.sender.live else { return };
+        let Some((process, tx)) = &mut self.sender.live else { return };
         if !self.sender.has_link && self.random.once_in(3) {
-            let (process, tx) = self.sender.live.as_mut().expect("it lives");
             let link = process.view(&self.shared.link_a, &self.shared.link_b);
             self.sender.has_link = tx.attach(LINK, link, ring());
             return;
@@ -264,6 +262,8 @@ impl World {
                 tx.look();
             }
         }
+        self.die_at_turn();
+        let Some((_, tx)) = &mut self.sender.live else { return };
         tx.publish();
         tx.must_ring();
         if let Some(turn) = Turn::of(peek(&self.shared.a, header::ACK)) {
@@ -573,9 +573,12 @@ impl World {
     fn die_at_turn(&mut self) {
         let s = &self.shared;
         let is_due = peek(&s.a, header::ACK) != peek(&s.a_host, header::TURN);
-        if self.plan.crashes == Crashes::Anywhere && is_due && !self.quiet {
-            let after = self.random.below(32);
-            self.sender.live.iter().for_each(|(process, _)| process.dies_after(after));
+        let may_die = self.plan.crashes == Crashes::Anywhere && !self.quiet;
+        if may_die && is_due && self.random.once_in(2) {
+            // To publish is 5 stores, and a turn 10 more.
+            let after = self.random.below(17);
+            let live = self.sender.live.iter().filter(|(process, _)| !process.is_dead());
+            live.for_each(|(process, _)| process.dies_after(after));
         }
     }
 

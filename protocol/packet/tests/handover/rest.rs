@@ -1,0 +1,56 @@
+//! The end of an epoch, with a sender that does not stop to fill the link's ring.
+
+use crate::common::plain::poke;
+use crate::handover::memory::{Process, RING, Shared, ring};
+use vfun_packet::layout::header;
+use vfun_packet::{Closer, Fence, LinkedReceiver, LinkedSender, Sender, Turn, Way};
+
+const LINK: u64 = 9;
+
+/// A frame of either ring.
+fn frame(n: u8) -> [u8; 20] {
+    [n; 20]
+}
+
+/// B reads what is there at BEGIN, and its port after that, whatever A puts in meanwhile.
+#[test]
+fn a_sender_cannot_keep_the_receiver_at_the_rest() {
+    let (s, p) = (Shared::new(), Process::new());
+    poke(&s.a_host, header::LINK_OUT, LINK);
+    poke(&s.b_host, header::LINK_IN, LINK);
+    let mut tx = LinkedSender::new(p.view(&s.a, &s.a_host), ring());
+    let mut rx = LinkedReceiver::new(p.view(&s.b, &s.b_host), ring());
+    let mut fence = Fence::new(p.view(&s.a_host, &s.a), ring());
+    fence.line(p.view(&s.fence, &s.closer), LINK, 1);
+    let mut closer = Closer::new(p.view(&s.closer, &s.fence), LINK);
+    let mut out = Sender::new(p.view(&s.b_host, &s.b), ring());
+    assert!(tx.attach(LINK, p.view(&s.link_a, &s.link_b), ring()));
+    rx.attach(LINK, p.view(&s.link_b, &s.link_a), ring());
+    let mut to = [0; 64];
+    for way in [Way::Link, Way::Switch] {
+        poke(&s.a_host, header::TURN, Turn::new(1, way).word());
+        tx.look();
+        tx.put(&frame(1)).unwrap();
+        tx.publish();
+    }
+    while let Some(bytes) = fence.next(&mut to) {
+        assert!(bytes == 0 || closer.put(&mut out, &to[..bytes], fence.stamp()).is_ok());
+    }
+    closer.run(&mut out);
+    out.put(&frame(2)).unwrap();
+    out.publish();
+    // From here on A fills the ring that it has left.
+    let mut wild = Sender::new(p.view(&s.link_a, &s.link_b), ring());
+    let mut got = vec![];
+    for _ in 0..RING {
+        while wild.put(&frame(3)).is_ok() {}
+        wild.publish();
+        if rx.next(&mut to).is_some_and(|bytes| bytes != 0) {
+            got.push(to[0]);
+        }
+        rx.take();
+    }
+    assert!(got.contains(&2), "the port is not read");
+    let wild = got.iter().filter(|n| **n == 3).count() as u64;
+    assert!(wild <= RING / 64, "{wild} frames were read past the end");
+}
