@@ -23,7 +23,7 @@ const C: u64 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crashes {
     None,
-    /// Between two of its steps.
+    /// Between two of its steps; or the link's memory goes away under it, and comes back.
     Sender,
     Receiver,
     Switch,
@@ -548,8 +548,9 @@ impl World {
         let after = self.random.below(16);
         match self.plan.crashes {
             Crashes::None => {}
-            Crashes::Sender => self.kill_sender(),
-            Crashes::Receiver => self.kill_receiver(),
+            Crashes::Sender if after < 8 => self.kill_sender(),
+            Crashes::Receiver if after < 8 => self.kill_receiver(),
+            Crashes::Sender | Crashes::Receiver => self.unplug(),
             Crashes::Switch => self.kill_driver(),
             Crashes::Manager => self.restart_manager(),
             Crashes::Stops => {
@@ -595,6 +596,16 @@ impl World {
         }
         if self.manager.is_dead() {
             self.restart_manager();
+        }
+    }
+
+    fn unplug(&mut self) {
+        if self.plan.crashes == Crashes::Sender {
+            self.sender.has_link = false;
+            self.sender.live.iter_mut().for_each(|(_, tx)| tx.detach());
+        } else {
+            self.receiver.has_link = false;
+            self.receiver.live.iter_mut().for_each(|(_, rx)| rx.detach());
         }
     }
 

@@ -1,8 +1,8 @@
-//! The end of an epoch, with a sender that does not stop to fill the link's ring.
+//! Cases that a seed seldom finds.
 
-use crate::common::plain::poke;
+use crate::common::plain::{peek, poke};
 use crate::handover::memory::{Process, RING, Shared, ring};
-use vfun_packet::layout::header;
+use vfun_packet::layout::{header, line};
 use vfun_packet::{Closer, Fence, LinkedReceiver, LinkedSender, Sender, Turn, Way};
 
 const LINK: u64 = 9;
@@ -53,4 +53,39 @@ fn a_sender_cannot_keep_the_receiver_at_the_rest() {
     assert!(got.contains(&2), "the port is not read");
     let wild = got.iter().filter(|n| **n == 3).count() as u64;
     assert!(wild <= RING / 64, "{wild} frames were read past the end");
+}
+
+/// A sender that has lost the link's memory dies after any of its stores. The next one, which
+/// has the memory, is on the link only if nobody was told of the way back.
+#[test]
+fn a_turn_that_was_begun_is_made_again() {
+    let mut ways = [0; 2];
+    for stores in 0..40 {
+        let (s, p) = (Shared::new(), Process::new());
+        poke(&s.a_host, header::LINK_OUT, LINK);
+        let mut fence = Fence::new(p.view(&s.a_host, &s.a), ring());
+        fence.line(p.view(&s.fence, &s.closer), LINK, 1);
+        let attach = |p: &Process| {
+            let mut tx = LinkedSender::new(p.view(&s.a, &s.a_host), ring());
+            assert!(tx.attach(LINK, p.view(&s.link_a, &s.link_b), ring()));
+            tx
+        };
+        let mut tx = attach(&p);
+        poke(&s.a_host, header::TURN, Turn::new(1, Way::Link).word());
+        tx.look();
+        assert_eq!(tx.way(), Some(Way::Link));
+        let dying = Process::new();
+        dying.dies_after(stores);
+        let mut tx = LinkedSender::new(dying.view(&s.a, &s.a_host), ring());
+        let _ = tx.put(&frame(1));
+        tx.publish();
+        let tx = attach(&Process::new());
+        let mut to = [0; 64];
+        while fence.next(&mut to).is_some() {}
+        let is_told = peek(&s.fence, line::LAST) == Turn::new(1, Way::Switch).word();
+        let way = tx.way().expect("there is room");
+        assert_eq!(way == Way::Switch, is_told, "after {stores} stores");
+        ways[usize::from(is_told)] += 1;
+    }
+    assert!(ways[0] > 1 && ways[1] > 1, "{ways:?}");
 }
