@@ -9,8 +9,8 @@
 //! A *side* is a header page and a ring, and has one writer. A port has two sides, and
 //! each of its two parties is the sender of its own side and the receiver of the other
 //! one. Why packets have an index and calls have none is in
-//! `docs/decisions/0028-packets.md`. Numbered rules (`R-PKT-…`) are those of
-//! `docs/protocol.md`. `include/vfun_packet.h` is the same for C.
+//! `docs/decisions/0028-packets.md`. Numbered rules (`R-PKT-…`, `R-LNK-…`) are those of
+//! `docs/protocol.md`. `include/vfun_packet.h` and `include/vfun_link_ring.h` are the same for C.
 //!
 //! No unsafe code. An end trusts nothing that its peer writes: a frame is copied once
 //! into private memory, numbers are checked, and what makes no sense is passed over and
