@@ -28,8 +28,8 @@ SIDES = {"caller": ("counts::caller::call", "counts::caller::submit", "counts::c
          "back end": ("vfun_remoting_host::trial::made",),
          "program": ("counts::verbs::post", "counts::verbs::poll"),
          "NIC": ("counts::verbs::run",),
-         "sender": ("counts::packets::put",),
-         "receiver": ("counts::packets::take", "counts::packets::look")}
+         "sender": ("counts::packets::put", "counts::packets::put_linked"),
+         "receiver": ("counts::packets::take", "counts::packets::take_linked", "counts::packets::look")}
 MOST = 1.02
 HEAD = """\
 # What a call takes. Written by `tests/counts.py renew`; docs/testing.md says how to read it.

@@ -97,6 +97,13 @@ extern "C" {
 /* In the upper half of a record's head; its lower half has the bytes. */
 #define VFUN_PACKET_KIND_SKIP 0
 #define VFUN_PACKET_KIND_FRAME 1
+/* Records of direct links, which are for the ends of vfun_link_ring.h. */
+#define VFUN_PACKET_KIND_SWITCH 2
+#define VFUN_PACKET_KIND_RETURN 3
+#define VFUN_PACKET_KIND_END 4
+#define VFUN_PACKET_KIND_BEGIN 5
+/* Bytes of such a record behind its head: the epoch, and the link's number. */
+#define VFUN_PACKET_CONTROL_BYTES 16
 
 /* How far ahead a receiver asks for memory: as many bytes as four small frames have. */
 #define VFUN_PACKET_AHEAD 512
@@ -319,11 +326,16 @@ static inline int vfun_packet_is_there(struct vfun_packet_rx *rx)
 	return 1;
 }
 
-/*
- * The next frame and its bytes, or NULL: there is none. It stays where it is until
- * vfun_packet_take.
- */
-static inline const void *vfun_packet_next(struct vfun_packet_rx *rx, uint32_t *bytes)
+/* Whether a record's head says that it is one of a direct link. */
+static inline int vfun_packet_is_control_(uint64_t word)
+{
+	return (uint32_t)word == VFUN_PACKET_CONTROL_BYTES &&
+	       word >> 32 >= VFUN_PACKET_KIND_SWITCH && word >> 32 <= VFUN_PACKET_KIND_BEGIN;
+}
+
+/* The next frame. Where `kind` is given, the record of a direct link is taken and its kind said. */
+static inline const void *vfun_packet_next_or_(struct vfun_packet_rx *rx, uint32_t *bytes,
+					       uint64_t *kind)
 {
 	const unsigned char *ring = (const unsigned char *)rx->theirs + VFUN_PACKET_RING_OFF;
 	const unsigned char *at;
@@ -343,8 +355,13 @@ static inline const void *vfun_packet_next(struct vfun_packet_rx *rx, uint32_t *
 			continue;
 		}
 		if (word >> 32 != VFUN_PACKET_KIND_FRAME || *bytes == 0 ||
-		    *bytes > rx->longest || vfun_packet_record(*bytes) > there)
-			return vfun_packet_bad_(rx);
+		    *bytes > rx->longest || vfun_packet_record(*bytes) > there) {
+			if (!kind || !vfun_packet_is_control_(word))
+				return vfun_packet_bad_(rx);
+			*kind = word >> 32;
+			rx->tail += VFUN_PACKET_ALIGN;
+			return (void *)0;
+		}
 		/*
 		 * Where the next record begins is known from this one alone, so no
 		 * processor reads ahead by itself. Only what is published: the sender
@@ -362,6 +379,15 @@ static inline const void *vfun_packet_next(struct vfun_packet_rx *rx, uint32_t *
 	return (void *)0;
 }
 
+/*
+ * The next frame and its bytes, or NULL: there is none. It stays where it is until
+ * vfun_packet_take.
+ */
+static inline const void *vfun_packet_next(struct vfun_packet_rx *rx, uint32_t *bytes)
+{
+	return vfun_packet_next_or_(rx, bytes, (uint64_t *)0);
+}
+
 /* The frame that came last was not used: too long for here, or no memory for it. */
 static inline void vfun_packet_refuse(struct vfun_packet_rx *rx, uint32_t bytes)
 {
@@ -370,16 +396,22 @@ static inline void vfun_packet_refuse(struct vfun_packet_rx *rx, uint32_t bytes)
 	rx->refused++;
 }
 
-/* Gives the sender the room of all that came, and shows the counts. */
-static inline void vfun_packet_take(struct vfun_packet_rx *rx)
+/* Gives the sender the room of all that came before `tail`, and shows the counts. */
+static inline void vfun_packet_take_to_(struct vfun_packet_rx *rx, uint64_t tail)
 {
 	VFUN_PACKET_STORE(rx->mine + VFUN_PACKET_TAKEN, rx->taken);
 	VFUN_PACKET_STORE(rx->mine + VFUN_PACKET_TAKEN_BYTES, rx->taken_bytes);
 	VFUN_PACKET_STORE(rx->mine + VFUN_PACKET_REFUSED, rx->refused);
 	VFUN_PACKET_STORE(rx->mine + VFUN_PACKET_BAD, rx->bad);
-	if (rx->tail != rx->told)
-		VFUN_PACKET_STORE_RELEASE(rx->mine + VFUN_PACKET_TAIL, rx->tail);
-	rx->told = rx->tail;
+	if (tail != rx->told)
+		VFUN_PACKET_STORE_RELEASE(rx->mine + VFUN_PACKET_TAIL, tail);
+	rx->told = tail;
+}
+
+/* Gives the sender the room of all that came, and shows the counts. */
+static inline void vfun_packet_take(struct vfun_packet_rx *rx)
+{
+	vfun_packet_take_to_(rx, rx->tail);
 }
 
 /*

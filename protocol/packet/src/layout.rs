@@ -37,16 +37,66 @@ pub mod header {
     pub const FRAME: usize = 17;
     /// The position at which it wants to be rung.
     pub const WAKE: usize = 24;
+
+    // The words of direct links (R-LNK-2). The ends of a VM write these on its page:
+    /// 1: this party knows direct links.
+    pub const KNOWS: usize = 32;
+    /// A link's number and the last turn that its sender has made; 0: none.
+    pub const OUT: usize = 33;
+    pub const ACK: usize = 34;
+    /// The link whose memory the sender has; 0: none.
+    pub const HAS_OUT: usize = 35;
+    /// The last turn that the sender has begun to make.
+    pub const MAKING: usize = 36;
+    /// A link's number and the last turn that its receiver has made; 0: none.
+    pub const IN: usize = 40;
+    pub const OPEN: usize = 41;
+    /// The link whose memory the receiver has; 0: none.
+    pub const HAS_IN: usize = 42;
+    // The manager writes these on the host's page:
+    /// The link that the VM is to send over, and the turn that it is to make; 0: none.
+    pub const LINK_OUT: usize = 48;
+    pub const TURN: usize = 49;
+    /// The link that the VM is to receive from; 0: none.
+    pub const LINK_IN: usize = 50;
+    // And the switch's driver these:
+    /// The link whose turns it sees here, and the last turn that it has seen; 0: none.
+    pub const FENCED_LINK: usize = 56;
+    pub const FENCED: usize = 57;
+}
+
+/// Words by which the two halves of a switch's driver know of each other. They are in its
+/// private memory.
+pub mod line {
+    /// Of the half at the sender's port: the last frame before the last turn, and that turn.
+    pub const STAMP: usize = 0;
+    pub const LAST: usize = 1;
+    /// Of the half at the receiver's port: the last turn that it has passed on.
+    pub const PASSED: usize = 0;
+    /// Words of either half: a line, so that the two do not meet.
+    pub const WORDS: usize = 8;
 }
 
 /// Values of the word [`header::STATE`].
 pub const DOWN: u64 = 0;
 pub const UP: u64 = 1;
 
+/// In [`header::OPEN`]: no turn of this link is made any more.
+pub const NO_MORE: u64 = u64::MAX;
+
 /// In the upper half of a record's head: nothing but the end of the ring.
 pub const KIND_SKIP: u64 = 0;
 /// A frame.
 pub const KIND_FRAME: u64 = 1;
+/// Records of direct links (R-LNK-3): what comes after it comes over the link; what comes
+/// after it comes through the switch.
+pub const KIND_SWITCH: u64 = 2;
+pub const KIND_RETURN: u64 = 3;
+/// All that was sent before the SWITCH of this epoch, or before its RETURN, is in front.
+pub const KIND_END: u64 = 4;
+pub const KIND_BEGIN: u64 = 5;
+/// Bytes of such a record behind its head: the epoch, and the link's number.
+pub const CONTROL_BYTES: u64 = 16;
 
 /// Bytes of the record of a frame.
 pub const fn record(bytes: u32) -> u64 {

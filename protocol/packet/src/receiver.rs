@@ -1,5 +1,6 @@
 //! The end that takes frames out of a ring.
 
+use crate::control::{Control, ControlKind};
 use crate::layout::header::{BAD, HEAD, REFUSED, TAIL, TAKEN, TAKEN_BYTES, WAKE};
 use crate::layout::{AHEAD, ALIGN, KIND_FRAME, KIND_SKIP, RECORD_HEAD, record};
 use crate::ring::Ring;
@@ -35,7 +36,8 @@ pub struct Receiver<M> {
 enum Record {
     Frame(u32),
     Skip,
-    Bad,
+    /// Its head: a record of a direct link, or nonsense.
+    Other(u64),
 }
 
 impl<M: Memory> Receiver<M> {
@@ -63,6 +65,7 @@ impl<M: Memory> Receiver<M> {
     }
 
     /// Whether there is anything, as far as is known, or as the sender says now.
+    #[inline]
     pub fn is_there(&mut self) -> bool {
         if self.head != self.tail {
             return true;
@@ -82,7 +85,21 @@ impl<M: Memory> Receiver<M> {
     /// Copies the next frame into `to`, and says its bytes; `None`: there is none. A frame
     /// that is longer than `to` is refused: it is counted, and `Some(0)`. Bound the calls of a
     /// burst, not the frames: a peer may send such frames without end.
+    #[inline]
     pub fn next(&mut self, to: &mut [u8]) -> Option<usize> {
+        self.next_or(to, |this, _| {
+            this.bad();
+            None
+        })
+    }
+
+    /// The same; at a record of a direct link, what `turn` makes of its kind.
+    #[inline(always)]
+    pub(crate) fn next_or(
+        &mut self,
+        to: &mut [u8],
+        turn: impl FnOnce(&mut Self, ControlKind) -> Option<usize>,
+    ) -> Option<usize> {
         for has_skipped in [false, true] {
             if !self.is_there() {
                 return None;
@@ -92,17 +109,29 @@ impl<M: Memory> Receiver<M> {
                 Record::Skip if !has_skipped => {
                     self.tail = self.tail.wrapping_add(self.ring.left(self.tail));
                 }
-                Record::Skip | Record::Bad => {
-                    self.bad();
-                    return None;
-                }
+                Record::Skip => break,
+                Record::Other(word) => match ControlKind::of_head(word) {
+                    Some(kind) => return turn(self, kind),
+                    None => break,
+                },
             }
         }
+        self.bad();
         None
     }
 
     /// Gives the sender the room of all that came, and shows the counts.
     pub fn take(&mut self) {
+        self.take_to(self.tail);
+    }
+
+    /// The same without the record of a direct link that came last: who takes this ring up
+    /// finds it again.
+    pub(crate) fn take_before_control(&mut self) {
+        self.take_to(self.tail.wrapping_sub(ALIGN));
+    }
+
+    fn take_to(&mut self, tail: u64) {
         let counts = &self.counts;
         for (word, count) in [
             (TAKEN, counts.frames),
@@ -112,10 +141,35 @@ impl<M: Memory> Receiver<M> {
         ] {
             self.mem.store(word, count, Ordering::Relaxed);
         }
-        if self.tail != self.told {
-            self.mem.store(TAIL, self.tail, Ordering::Release);
+        if tail != self.told {
+            self.mem.store(TAIL, tail, Ordering::Release);
         }
-        self.told = self.tail;
+        self.told = tail;
+    }
+
+    /// Whether all that was there when the sender's position was `until` is taken.
+    pub(crate) fn has_passed(&self, until: u64) -> bool {
+        self.tail.wrapping_sub(until) < 1 << 63
+    }
+
+    /// Reads once more what the sender has published, also if not all of it is taken; its
+    /// position.
+    pub(crate) fn look_again(&mut self) -> u64 {
+        let found = self.mem.load(HEAD, Ordering::Acquire);
+        let is_sound = found.is_multiple_of(ALIGN)
+            && found.wrapping_sub(self.tail) <= self.ring.bytes()
+            && self.head.wrapping_sub(self.tail) <= found.wrapping_sub(self.tail);
+        if is_sound {
+            self.head = found;
+        } else {
+            self.count_bad();
+        }
+        self.head
+    }
+
+    /// What came makes no sense; nothing is passed over.
+    pub(crate) fn count_bad(&mut self) {
+        self.counts.bad = self.counts.bad.wrapping_add(1);
     }
 
     /// Asks to be rung for the next frame. Look once more after it ([`Receiver::is_there`]),
@@ -125,6 +179,7 @@ impl<M: Memory> Receiver<M> {
         fence(Ordering::SeqCst);
     }
 
+    #[inline(always)]
     fn record(&self) -> Record {
         let (left, known) = (self.ring.left(self.tail), self.head.wrapping_sub(self.tail));
         let there = known.min(left);
@@ -141,10 +196,19 @@ impl<M: Memory> Receiver<M> {
             KIND_FRAME if bytes != 0 && bytes <= self.ring.longest() && record(bytes) <= there => {
                 Record::Frame(bytes)
             }
-            _ => Record::Bad,
+            _ => Record::Other(word),
         }
     }
 
+    /// Takes the record of a direct link, which is of this kind.
+    pub(crate) fn control(&mut self, kind: ControlKind) -> Control {
+        let at = self.ring.word(self.tail);
+        self.tail = self.tail.wrapping_add(ALIGN);
+        let word = |n| self.mem.load(at + n, Ordering::Relaxed);
+        Control { kind, epoch: word(1), link: word(2) }
+    }
+
+    #[inline(always)]
     fn frame(&mut self, bytes: u32, to: &mut [u8]) -> usize {
         let at = self.ring.word(self.tail) + 1;
         self.tail = self.tail.wrapping_add(record(bytes));
@@ -166,7 +230,7 @@ impl<M: Memory> Receiver<M> {
 
     /// What came makes no sense: all of it is passed over, and counted once (R-PKT-5).
     fn bad(&mut self) {
-        self.counts.bad = self.counts.bad.wrapping_add(1);
+        self.count_bad();
         self.tail = self.head;
     }
 }

@@ -1,7 +1,8 @@
 //! The end that puts frames into a ring.
 
+use crate::control::Control;
 use crate::layout::header::{FULL, HEAD, LONG, SENT, SENT_BYTES, TAIL, WAKE};
-use crate::layout::{ALIGN, KIND_FRAME, KIND_SKIP, RECORD_HEAD, record};
+use crate::layout::{ALIGN, CONTROL_BYTES, KIND_FRAME, KIND_SKIP, RECORD_HEAD, record};
 use crate::ring::Ring;
 use vfun_window::Memory;
 use vfun_window::sync::{Ordering, fence};
@@ -72,6 +73,7 @@ impl<M: Memory> Sender<M> {
     ///
     /// # Errors
     /// [`NotSent`], which is counted.
+    #[inline(always)]
     pub fn put(&mut self, frame: &[u8]) -> Result<(), NotSent> {
         let bytes = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         if bytes == 0 || bytes > self.ring.longest() {
@@ -125,6 +127,29 @@ impl<M: Memory> Sender<M> {
         let wake = self.mem.load(WAKE, Ordering::Relaxed);
         let before = core::mem::replace(&mut self.rung, self.told);
         self.told.wrapping_sub(wake).wrapping_sub(1) < self.told.wrapping_sub(before)
+    }
+
+    /// Puts a record of a direct link in; false: there is no room. It has room wherever a
+    /// frame has.
+    pub(crate) fn put_control(&mut self, control: Control) -> bool {
+        if !self.fits(ALIGN) {
+            return false;
+        }
+        let at = self.begin(control.kind as u64, CONTROL_BYTES);
+        self.mem.store(at + 1, control.epoch, Ordering::Relaxed);
+        self.mem.store(at + 2, control.link, Ordering::Relaxed);
+        self.head = self.head.wrapping_add(ALIGN);
+        true
+    }
+
+    /// Counts a frame that has no room.
+    pub(crate) fn count_full(&mut self) {
+        self.counts.full = self.counts.full.wrapping_add(1);
+    }
+
+    /// Whether something was published that was not looked at for ringing.
+    pub(crate) fn is_unrung(&self) -> bool {
+        self.rung != self.told
     }
 
     /// Writes a record's head; the word where it lies.

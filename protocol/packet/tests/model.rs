@@ -3,6 +3,7 @@
 #![cfg(not(loom))]
 
 mod common;
+mod handover;
 #[path = "common/strategy.rs"]
 mod strategy;
 

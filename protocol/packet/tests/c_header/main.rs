@@ -7,6 +7,7 @@
 mod common;
 #[path = "../../../wire/tests/c_header/compile.rs"]
 mod compile;
+mod links;
 #[path = "../common/strategy.rs"]
 mod strategy;
 
@@ -42,12 +43,40 @@ fn constants() -> Vec<(&'static str, u64)> {
         ("VFUN_PACKET_RECORD_HEAD", RECORD_HEAD),
         ("VFUN_PACKET_KIND_SKIP", KIND_SKIP),
         ("VFUN_PACKET_KIND_FRAME", KIND_FRAME),
+        ("VFUN_PACKET_KIND_SWITCH", KIND_SWITCH),
+        ("VFUN_PACKET_KIND_RETURN", KIND_RETURN),
+        ("VFUN_PACKET_KIND_END", KIND_END),
+        ("VFUN_PACKET_KIND_BEGIN", KIND_BEGIN),
+        ("VFUN_PACKET_CONTROL_BYTES", CONTROL_BYTES),
         ("VFUN_PACKET_AHEAD", AHEAD),
         ("VFUN_PACKET_RING_MIN", RING_MIN),
         ("VFUN_PACKET_RING_MAX", RING_MAX),
         ("VFUN_PACKET_FRAME_MAX", FRAME_MAX.into()),
+        ("VFUN_LINKED_KNOWS", header::KNOWS as u64),
+        ("VFUN_LINKED_OUT", header::OUT as u64),
+        ("VFUN_LINKED_ACK", header::ACK as u64),
+        ("VFUN_LINKED_HAS_OUT", header::HAS_OUT as u64),
+        ("VFUN_LINKED_MAKING", header::MAKING as u64),
+        ("VFUN_LINKED_IN", header::IN as u64),
+        ("VFUN_LINKED_OPEN", header::OPEN as u64),
+        ("VFUN_LINKED_HAS_IN", header::HAS_IN as u64),
+        ("VFUN_LINKED_LINK_OUT", header::LINK_OUT as u64),
+        ("VFUN_LINKED_TURN", header::TURN as u64),
+        ("VFUN_LINKED_LINK_IN", header::LINK_IN as u64),
+        ("VFUN_LINKED_FENCED_LINK", header::FENCED_LINK as u64),
+        ("VFUN_LINKED_FENCED", header::FENCED as u64),
+        ("VFUN_LINKED_STAMP", line::STAMP as u64),
+        ("VFUN_LINKED_LAST", line::LAST as u64),
+        ("VFUN_LINKED_PASSED", line::PASSED as u64),
+        ("VFUN_LINKED_WORDS", line::WORDS as u64),
+        ("VFUN_LINKED_SWITCH_KEEPS_MS", SWITCH_KEEPS_MS),
+        // Bits of an answer, which in Rust is a struct.
+        ("VFUN_LINKED_RING_PORT", 1),
+        ("VFUN_LINKED_RING_LINK", 2),
     ]
 }
+
+const HEADERS: [&str; 2] = ["vfun_packet.h", "vfun_link_ring.h"];
 
 #[test]
 fn the_header_says_what_rust_says() {
@@ -68,7 +97,7 @@ fn the_header_says_what_rust_says() {
         .map(|(c, _)| format!("\tprintf(\"%llu\\n\", (unsigned long long)({c}));\n"))
         .collect();
     let printed = compile::run(&format!(
-        "#include <stdio.h>\n#include \"vfun_packet.h\"\nint main(void) {{\n{prints}\treturn 0;\n}}\n"
+        "#include <stdio.h>\n#include \"vfun_link_ring.h\"\nint main(void) {{\n{prints}\treturn 0;\n}}\n"
     ));
     for ((c, rust), line) in expected.iter().zip(printed.lines()) {
         assert_eq!(line, rust.to_string(), "{c}");
@@ -76,12 +105,15 @@ fn the_header_says_what_rust_says() {
 }
 
 #[test]
-fn every_constant_of_the_header_is_compared() {
-    let text = std::fs::read_to_string(compile::include().join("vfun_packet.h")).unwrap();
+fn every_constant_of_the_headers_is_compared() {
+    let read = |name| std::fs::read_to_string(compile::include().join(name)).unwrap();
+    let text = HEADERS.map(read).concat();
     let constant = |line: &str| {
         let name = line.strip_prefix("#define ")?.split([' ', '(']).next()?;
-        let is_number = line.rsplit(' ').next()?.parse::<u64>().is_ok();
-        (name.starts_with("VFUN_PACKET_") && is_number).then(|| name.to_owned())
+        let value = line.split_whitespace().nth(2)?;
+        let is_number = value.parse::<u64>().is_ok();
+        let is_ours = name.starts_with("VFUN_PACKET_") || name.starts_with("VFUN_LINKED_");
+        (is_ours && is_number).then(|| name.to_owned())
     };
     let found: BTreeSet<String> = text.lines().filter_map(constant).collect();
     let compared: BTreeSet<String> = constants().into_iter().map(|(n, _)| n.to_owned()).collect();
@@ -89,14 +121,16 @@ fn every_constant_of_the_header_is_compared() {
 }
 
 #[test]
-fn the_header_compiles_strictly_as_c_and_as_cpp() {
-    let twice =
-        "#include \"vfun_packet.h\"\n#include \"vfun_packet.h\"\nint main(void) { return 0; }\n";
-    for std in ["c99", "c11", "c17"] {
-        compile::check("cc", &["-x", "c", &format!("-std={std}")], twice);
-    }
-    for std in ["c++11", "c++17"] {
-        compile::check("c++", &["-x", "c++", &format!("-std={std}")], twice);
+fn the_headers_compile_strictly_as_c_and_as_cpp() {
+    for header in HEADERS {
+        let include = format!("#include \"{header}\"\n");
+        let twice = format!("{include}{include}int main(void) {{ return 0; }}\n");
+        for std in ["c99", "c11", "c17"] {
+            compile::check("cc", &["-x", "c", &format!("-std={std}")], &twice);
+        }
+        for std in ["c++11", "c++17"] {
+            compile::check("c++", &["-x", "c++", &format!("-std={std}")], &twice);
+        }
     }
 }
 

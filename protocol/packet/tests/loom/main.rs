@@ -8,6 +8,7 @@
 //! they prove that the others could fail. A lost wakeup shows as a deadlock.
 #![cfg(loom)]
 
+mod links;
 mod memory;
 
 use loom::thread;

@@ -8,7 +8,7 @@ use self::loomed::{Loomed, side};
 
 #[allow(dead_code, reason = "another model needs all of it")]
 #[path = "../../../window/tests/common/loomed.rs"]
-mod loomed;
+pub mod loomed;
 
 pub type Ends = (Sender<Loomed>, Receiver<Loomed>);
 

@@ -1,0 +1,123 @@
+//! The switch's end at the port of a link's receiver.
+
+use crate::control::{Control, Turn};
+use crate::layout::line::{LAST, PASSED, STAMP};
+use crate::sender::{NotSent, Sender};
+use vfun_window::Memory;
+use vfun_window::sync::Ordering;
+
+/// What tells a link's receiver where its sender has turned: after the last frame that the
+/// switch still had, and before the next one (R-LNK-5).
+///
+/// `L` is the driver's own memory, shared with the link's [`Fence`](crate::Fence).
+pub struct Closer<L> {
+    line: L,
+    link: u64,
+    /// The number of the last frame of the link's sender that came out of the switch.
+    out: u64,
+    /// The last turn that was told.
+    passed: u64,
+    late: u64,
+}
+
+impl<L: Memory> Closer<L> {
+    pub fn new(line: L, link: u64) -> Self {
+        let passed = line.load_own(PASSED, Ordering::Relaxed);
+        Closer { line, link, out: 0, passed, late: 0 }
+    }
+
+    /// How often the time was up before the last frame came out.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Whether something is to be told.
+    pub fn is_due(&self) -> bool {
+        self.due().is_some()
+    }
+
+    /// Puts a frame of the link's sender into the ring, as the switch gives it out, with the
+    /// number that the fence gave it.
+    ///
+    /// # Errors
+    /// [`NotSent`], which is counted.
+    #[inline]
+    pub fn put<M: Memory>(
+        &mut self,
+        tx: &mut Sender<M>,
+        frame: &[u8],
+        stamp: u64,
+    ) -> Result<(), NotSent> {
+        let done = if self.may_pass(tx, stamp) {
+            tx.put(frame)
+        } else {
+            tx.count_full();
+            Err(NotSent::Full)
+        };
+        self.out = stamp;
+        done
+    }
+
+    /// Tells what is due, if the frames before it are out and there is room. Call it before
+    /// other frames are put into this ring, and now and then. Says whether it put anything.
+    #[inline]
+    pub fn run<M: Memory>(&mut self, tx: &mut Sender<M>) -> bool {
+        match self.due() {
+            Some((turn, fence)) if fence <= self.out => self.tell(tx, turn),
+            _ => false,
+        }
+    }
+
+    /// The longest time has passed that the switch keeps a frame: those that are awaited were
+    /// dropped.
+    pub fn expire<M: Memory>(&mut self, tx: &mut Sender<M>) -> bool {
+        let Some((_, fence)) = self.due().filter(|(_, fence)| *fence > self.out) else {
+            return self.run(tx);
+        };
+        self.late += 1;
+        self.out = fence;
+        self.run(tx)
+    }
+
+    /// The receiver's port has other memory, of a VM that was started anew. What was to be
+    /// told is nothing to it.
+    pub fn renew(&mut self) {
+        if let Some((turn, _)) = self.due() {
+            self.passes(turn);
+        }
+    }
+
+    /// A turn that is to be told, and the number of the last frame before it. If the other half
+    /// turns on meanwhile, the number is the later one.
+    #[inline]
+    fn due(&self) -> Option<(Turn, u64)> {
+        let last = self.line.load(LAST, Ordering::Acquire);
+        if last == self.passed {
+            return None;
+        }
+        Turn::of(last).map(|turn| (turn, self.line.load(STAMP, Ordering::Relaxed)))
+    }
+
+    /// Whether a frame may be put: what comes before it is in the ring.
+    #[inline]
+    fn may_pass<M: Memory>(&mut self, tx: &mut Sender<M>, stamp: u64) -> bool {
+        match self.due() {
+            Some((turn, fence)) if fence < stamp => self.tell(tx, turn),
+            _ => true,
+        }
+    }
+
+    #[cold]
+    fn tell<M: Memory>(&mut self, tx: &mut Sender<M>, turn: Turn) -> bool {
+        let done = tx.put_control(Control::to_receiver(self.link, turn));
+        if done {
+            self.passes(turn);
+        }
+        done
+    }
+
+    fn passes(&mut self, turn: Turn) {
+        self.passed = turn.word();
+        self.line.store(PASSED, self.passed, Ordering::Release);
+    }
+}

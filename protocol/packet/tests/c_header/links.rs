@@ -1,0 +1,286 @@
+//! `include/vfun_link_ring.h`: the same operations meet the parties of a link in Rust and in
+//! C. What each says and all bytes at the end must be equal.
+
+use crate::common::plain::{Plain, Side, poke, zeroed};
+use crate::common::{RING, frame, sum};
+use crate::compile;
+use proptest::prelude::*;
+use std::cell::Cell;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+use vfun_packet::layout::{CONTROL_BYTES, header, line};
+use vfun_packet::{Closer, Fence, LinkedReceiver, LinkedSender, Ring, Sender};
+
+/// An operation as the C program reads it: a letter and three numbers.
+type LinkOp = (char, u64, u64, u64);
+
+/// Sides by number: A's and its host's, B's and its host's, the link's two.
+struct Parties {
+    sides: Vec<Side>,
+    halves: [Side; 2],
+    tx: LinkedSender<Plain>,
+    rx: LinkedReceiver<Plain>,
+    fence: Fence<Plain, Plain>,
+    closer: Closer<Plain>,
+    out: Sender<Plain>,
+}
+
+fn ring() -> Ring {
+    Ring::new(RING).unwrap()
+}
+
+fn view(sides: &[Side], mine: usize, theirs: usize) -> Plain {
+    Plain { mine: sides[mine].clone(), theirs: sides[theirs].clone() }
+}
+
+fn got(to: &[u8], found: Option<usize>) -> String {
+    match found {
+        None => "none".into(),
+        Some(bytes) => format!("got {bytes} {}", sum(&to[..bytes])),
+    }
+}
+
+fn yes(is: bool) -> String {
+    u8::from(is).to_string()
+}
+
+impl Parties {
+    fn new() -> Self {
+        let sides: Vec<Side> = (0..6).map(|_| zeroed(ring().side_bytes())).collect();
+        let halves = [zeroed(line::WORDS as u64 * 8), zeroed(line::WORDS as u64 * 8)];
+        let mut fence = Fence::new(view(&sides, 1, 0), ring());
+        fence.line(view(&halves, 0, 1), 7, 0);
+        Parties {
+            tx: LinkedSender::new(view(&sides, 0, 1), ring()),
+            rx: LinkedReceiver::new(view(&sides, 2, 3), ring()),
+            closer: Closer::new(view(&halves, 1, 0), 7),
+            out: Sender::new(view(&sides, 3, 2), ring()),
+            fence,
+            sides,
+            halves,
+        }
+    }
+
+    fn step(&mut self, op: LinkOp) -> String {
+        match op.0 {
+            's' | 'u' | 'r' | 'l' | 'A' | 'D' | 'g' | 't' | 'z' | 'B' | 'E' => self.vm(op),
+            _ => self.driver(op),
+        }
+    }
+
+    fn vm(&mut self, (op, a, b, _): LinkOp) -> String {
+        let (tx, rx) = (&mut self.tx, &mut self.rx);
+        match op {
+            's' => return put(tx.put(&frame(a as u32, b as u32)).is_ok()),
+            'u' => return yes(tx.publish()),
+            'r' => {
+                let rings = tx.must_ring();
+                return (u8::from(rings.port) | u8::from(rings.link) << 1).to_string();
+            }
+            'l' => return yes(tx.look()),
+            'A' => return yes(tx.attach(a, view(&self.sides, 4, 5), ring())),
+            'g' => {
+                let mut to = vec![0; a as usize];
+                let found = rx.next(&mut to);
+                return got(&to, found);
+            }
+            'z' => {
+                rx.declare_sleep();
+                return yes(rx.is_there());
+            }
+            'D' => tx.detach(),
+            't' => rx.take(),
+            'B' => rx.attach(a, view(&self.sides, 5, 4), ring()),
+            _ => rx.detach(),
+        }
+        "-".into()
+    }
+
+    fn driver(&mut self, (op, a, b, c): LinkOp) -> String {
+        let (fence, closer, out) = (&mut self.fence, &mut self.closer, &mut self.out);
+        match op {
+            'f' => {
+                let mut to = vec![0; a as usize];
+                let found = fence.next(&mut to);
+                return format!("{} {}", fence.stamp(), got(&to, found));
+            }
+            'W' => return yes(fence.allow(a)),
+            'O' => return yes(fence.is_over(a)),
+            'q' => return put(closer.put(out, &frame(a as u32, b as u32), c).is_ok()),
+            'c' => return put(out.put(&frame(a as u32, b as u32)).is_ok()),
+            'n' => return yes(closer.run(out)),
+            'e' => return yes(closer.expire(out)),
+            'p' => return yes(out.publish()),
+            'k' => fence.take(),
+            'L' => {
+                self.halves.iter().for_each(|h| (0..line::WORDS).for_each(|w| poke(h, w, 0)));
+                fence.line(view(&self.halves, 0, 1), a, b);
+                *closer = Closer::new(view(&self.halves, 1, 0), a);
+            }
+            'V' => drop(fence.unline()),
+            'N' => fence.renew(view(&self.sides, 1, 0), ring()),
+            'F' => fence.force(a),
+            'w' => closer.renew(),
+            'T' => self.take_up(a),
+            _ => poke(&self.sides[(a % 6) as usize], (b % (4096 + RING) / 8) as usize, c),
+        }
+        "-".into()
+    }
+
+    fn take_up(&mut self, who: u64) {
+        match who % 4 {
+            0 => self.tx = LinkedSender::new(view(&self.sides, 0, 1), ring()),
+            1 => self.rx = LinkedReceiver::new(view(&self.sides, 2, 3), ring()),
+            2 => self.fence = Fence::new(view(&self.sides, 1, 0), ring()),
+            _ => self.out = Sender::new(view(&self.sides, 3, 2), ring()),
+        }
+    }
+
+    fn memory(&self) -> Vec<u8> {
+        let words = self.sides.iter().chain(&self.halves).flat_map(|side| side.iter());
+        words.flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes()).collect()
+    }
+}
+
+fn put(is: bool) -> String {
+    if is { "put".into() } else { "no".into() }
+}
+
+/// Bytes of what the C program writes at its end.
+const BYTES: usize = 6 * (4096 + RING as usize) + 2 * 8 * line::WORDS;
+
+fn in_c(exe: &std::path::Path, ops: &[LinkOp]) -> (Vec<String>, Vec<u8>) {
+    let mut child = Command::new(exe).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let text: String = ops.iter().map(|(op, a, b, c)| format!("{op} {a} {b} {c}\n")).collect();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let mut out = child.wait_with_output().unwrap().stdout;
+    let memory = out.split_off(out.len() - BYTES);
+    (String::from_utf8(out).unwrap().lines().map(str::to_owned).collect(), memory)
+}
+
+/// Words that mean something to a link, by their bytes.
+fn place() -> impl Strategy<Value = u64> {
+    let named = prop::sample::select(vec![
+        header::HEAD,
+        header::TAIL,
+        header::WAKE,
+        header::OUT,
+        header::ACK,
+        header::MAKING,
+        header::IN,
+        header::OPEN,
+        header::LINK_OUT,
+        header::TURN,
+        header::LINK_IN,
+        header::FENCED_LINK,
+        header::FENCED,
+    ]);
+    prop_oneof![3 => named.prop_map(|w| w as u64 * 8), 1 => 4096u64..8192]
+}
+
+fn value() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        6 => 0u64..12,
+        2 => (0u64..64).prop_map(|n| n * 64),
+        2 => (0u64..6).prop_map(|kind| kind << 32 | CONTROL_BYTES),
+        1 => any::<u64>(),
+    ]
+}
+
+/// Mostly what honest parties do; a manager that turns at will, and pokes of anybody.
+fn op() -> impl Strategy<Value = LinkOp> {
+    let bytes = prop_oneof![6 => 1u64..200, 2 => 200u64..2100, 1 => Just(0u64)];
+    let room = prop_oneof![6 => Just(4096u64), 1 => 0u64..200];
+    let plain = |letters: &'static str| {
+        let letters: Vec<char> = letters.chars().collect();
+        prop::sample::select(letters).prop_map(|op| (op, 0, 0, 0))
+    };
+    let manager = prop::sample::select(vec![
+        (header::TURN, 2),
+        (header::TURN, 2),
+        (header::TURN, 2),
+        (header::TURN, 3),
+        (header::TURN, 4),
+        (header::TURN, 5),
+        (header::LINK_OUT, 7),
+    ]);
+    prop_oneof![
+        12 => (bytes.clone(), 0u64..1000).prop_map(|(a, b)| ('s', a, b, 0)),
+        12 => plain("uurllt"),
+        10 => room.clone().prop_map(|a| ('g', a, 0, 0)),
+        12 => room.prop_map(|a| ('f', a, 0, 0)),
+        10 => plain("kkknnppetz"),
+        6 => (bytes, 0u64..1000, 0u64..20).prop_map(|(a, b, c)| ('q', a, b, c)),
+        2 => (1u64..200, 0u64..9).prop_map(|(a, b)| ('c', a, b, 0)),
+        3 => manager.prop_map(|(word, turn)| ('P', 1, word as u64 * 8, turn)),
+        1 => Just(('P', 3, header::LINK_IN as u64 * 8, 7)),
+        3 => (0u64..4).prop_map(|e| ('W', e, 0, 0)),
+        1 => (0u64..4).prop_map(|e| ('F', e, 0, 0)),
+        1 => (0u64..4).prop_map(|e| ('O', e, 0, 0)),
+        1 => prop_oneof![9 => Just(7u64), 1 => 0u64..9].prop_map(|n| ('A', n, 0, 0)),
+        1 => prop_oneof![9 => Just(7u64), 1 => 0u64..9].prop_map(|n| ('B', n, 0, 0)),
+        1 => plain("DEVNwnnnnkkkkeeee"),
+        1 => prop_oneof![9 => Just(7u64), 1 => 6u64..9]
+            .prop_flat_map(|link| (0u64..4).prop_map(move |e| ('L', link, e, 0))),
+        1 => (0u64..4).prop_map(|who| ('T', who, 0, 0)),
+        1 => (0u64..6, place(), value()).prop_map(|(s, b, c)| ('P', s, b, c)),
+    ]
+}
+
+/// Both VMs have the link, and the manager lets them use it.
+fn begin() -> Vec<LinkOp> {
+    let word = |word: usize| word as u64 * 8;
+    vec![
+        ('P', 1, word(header::LINK_OUT), 7),
+        ('P', 3, word(header::LINK_IN), 7),
+        ('A', 7, 0, 0),
+        ('B', 7, 0, 0),
+        ('W', 1, 0, 0),
+    ]
+}
+
+#[test]
+fn links_in_c_do_what_those_in_rust_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let exe = dir.path().join("links");
+    let flags = ["-x", "c", "-std=c11", "-O2", "-D_POSIX_C_SOURCE=200809L"];
+    compile::compile("cc", &flags, include_str!("links.c"), &exe);
+    let (over_link, there) = (Cell::new(0), Cell::new(0));
+    proptest!(ProptestConfig::with_cases(256), |(ops in prop::collection::vec(op(), 1..800))| {
+        let ops: Vec<LinkOp> = begin().into_iter().chain(ops).collect();
+        let mut parties = Parties::new();
+        let said: Vec<String> = ops.iter().map(|op| parties.step(*op)).collect();
+        let (c_said, memory) = in_c(&exe, &ops);
+        for (n, (rust, c)) in said.iter().zip(&c_said).enumerate() {
+            prop_assert_eq!(rust, c, "{} {:?}", n, &ops[..=n]);
+        }
+        prop_assert_eq!(said.len(), c_said.len());
+        prop_assert!(parties.memory() == memory, "the memory differs");
+        let came = parties.rx.link().map_or(0, |link| link.counts().frames);
+        over_link.set(over_link.get() + came);
+        there.set(there.get() + u64::from(came > 0));
+    });
+    let (over_link, there) = (over_link.get(), there.get());
+    println!("{over_link} frames over the link, in {there} runs");
+    assert!(over_link > 50 && there > 20, "links were hardly used: {over_link} in {there} runs");
+}
+
+#[test]
+fn thousands_of_handovers_between_threads_in_c() {
+    const FLIPS: u64 = 10_000;
+    let dir = tempfile::tempdir().unwrap();
+    let exe = dir.path().join("threads");
+    let flags = ["-x", "c", "-std=c11", "-O2", "-pthread"];
+    compile::compile("cc", &flags, include_str!("threads.c"), &exe);
+    let done = Command::new(&exe).arg(FLIPS.to_string()).output().unwrap();
+    let said = String::from_utf8(done.stdout).unwrap();
+    assert!(done.status.success(), "{said}");
+    let counts: Vec<u64> = said.split_whitespace().map(|n| n.parse().unwrap()).collect();
+    let [sent, got, over_link, dropped] = counts[..] else { panic!("{said}") };
+    println!(
+        "{FLIPS} flips: {sent} sent, {got} came, {over_link} of them over the link, {dropped} dropped by the switch"
+    );
+    assert_eq!(got + dropped, sent);
+    assert!(over_link >= 8 * FLIPS && over_link < got);
+}

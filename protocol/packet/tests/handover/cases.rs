@@ -1,0 +1,91 @@
+//! Cases that a seed seldom finds.
+
+use crate::common::plain::{peek, poke};
+use crate::handover::memory::{Process, RING, Shared, ring};
+use vfun_packet::layout::{header, line};
+use vfun_packet::{Closer, Fence, LinkedReceiver, LinkedSender, Sender, Turn, Way};
+
+const LINK: u64 = 9;
+
+/// A frame of either ring.
+fn frame(n: u8) -> [u8; 20] {
+    [n; 20]
+}
+
+/// B reads what is there at BEGIN, and its port after that, whatever A puts in meanwhile.
+#[test]
+fn a_sender_cannot_keep_the_receiver_at_the_rest() {
+    let (s, p) = (Shared::new(), Process::new());
+    poke(&s.a_host, header::LINK_OUT, LINK);
+    poke(&s.b_host, header::LINK_IN, LINK);
+    let mut tx = LinkedSender::new(p.view(&s.a, &s.a_host), ring());
+    let mut rx = LinkedReceiver::new(p.view(&s.b, &s.b_host), ring());
+    let mut fence = Fence::new(p.view(&s.a_host, &s.a), ring());
+    fence.line(p.view(&s.fence, &s.closer), LINK, 1);
+    let mut closer = Closer::new(p.view(&s.closer, &s.fence), LINK);
+    let mut out = Sender::new(p.view(&s.b_host, &s.b), ring());
+    assert!(tx.attach(LINK, p.view(&s.link_a, &s.link_b), ring()));
+    rx.attach(LINK, p.view(&s.link_b, &s.link_a), ring());
+    let mut to = [0; 64];
+    for way in [Way::Link, Way::Switch] {
+        poke(&s.a_host, header::TURN, Turn::new(1, way).word());
+        tx.look();
+        tx.put(&frame(1)).unwrap();
+        tx.publish();
+    }
+    while let Some(bytes) = fence.next(&mut to) {
+        assert!(bytes == 0 || closer.put(&mut out, &to[..bytes], fence.stamp()).is_ok());
+    }
+    closer.run(&mut out);
+    out.put(&frame(2)).unwrap();
+    out.publish();
+    // From here on A fills the ring that it has left.
+    let mut wild = Sender::new(p.view(&s.link_a, &s.link_b), ring());
+    let mut got = vec![];
+    for _ in 0..RING {
+        while wild.put(&frame(3)).is_ok() {}
+        wild.publish();
+        if rx.next(&mut to).is_some_and(|bytes| bytes != 0) {
+            got.push(to[0]);
+        }
+        rx.take();
+    }
+    assert!(got.contains(&2), "the port is not read");
+    let wild = got.iter().filter(|n| **n == 3).count() as u64;
+    assert!(wild <= RING / 64, "{wild} frames were read past the end");
+}
+
+/// A sender that has lost the link's memory dies after any of its stores. The next one, which
+/// has the memory, is on the link only if nobody was told of the way back.
+#[test]
+fn a_turn_that_was_begun_is_made_again() {
+    let mut ways = [0; 2];
+    for stores in 0..40 {
+        let (s, p) = (Shared::new(), Process::new());
+        poke(&s.a_host, header::LINK_OUT, LINK);
+        let mut fence = Fence::new(p.view(&s.a_host, &s.a), ring());
+        fence.line(p.view(&s.fence, &s.closer), LINK, 1);
+        let attach = |p: &Process| {
+            let mut tx = LinkedSender::new(p.view(&s.a, &s.a_host), ring());
+            assert!(tx.attach(LINK, p.view(&s.link_a, &s.link_b), ring()));
+            tx
+        };
+        let mut tx = attach(&p);
+        poke(&s.a_host, header::TURN, Turn::new(1, Way::Link).word());
+        tx.look();
+        assert_eq!(tx.way(), Some(Way::Link));
+        let dying = Process::new();
+        dying.dies_after(stores);
+        let mut tx = LinkedSender::new(dying.view(&s.a, &s.a_host), ring());
+        let _ = tx.put(&frame(1));
+        tx.publish();
+        let tx = attach(&Process::new());
+        let mut to = [0; 64];
+        while fence.next(&mut to).is_some() {}
+        let is_told = peek(&s.fence, line::LAST) == Turn::new(1, Way::Switch).word();
+        let way = tx.way().expect("there is room");
+        assert_eq!(way == Way::Switch, is_told, "after {stores} stores");
+        ways[usize::from(is_told)] += 1;
+    }
+    assert!(ways[0] > 1 && ways[1] > 1, "{ways:?}");
+}

@@ -1,0 +1,11 @@
+//! Direct links: the handover of a flow of frames between the switch and a link.
+
+mod cases;
+mod counts;
+mod hostile;
+mod memory;
+mod mutant;
+mod random;
+mod runs;
+mod threads;
+mod world;
