@@ -127,7 +127,8 @@ install -m 644 "$bin/libvfun.so" "$to/lib/libvfun.so.$version"
 ln -sf "libvfun.so.$version" "$to/lib/$soname"
 ln -sf "$soname" "$to/lib/libvfun.so"
 install -m 644 guest/client/include/vfun.h services/sdk/include/vfun_driver.h functions/function/include/vfun_function.h \
-    protocol/wire/include/vfun_wire.h protocol/queue/include/vfun_queue.h "$to/include/"
+    protocol/wire/include/vfun_wire.h protocol/queue/include/vfun_queue.h \
+    protocol/packet/include/vfun_packet.h "$to/include/"
 sed "s|@PREFIX@|$prefix|g; s|@LIBDIR@|$prefix/lib|g; s|@VERSION@|$version|g" \
     guest/client/vfun.pc.in > "$to/lib/pkgconfig/vfun.pc"
 for f in functions/*/function.toml; do

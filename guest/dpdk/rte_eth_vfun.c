@@ -106,15 +106,16 @@ static int vfun_configure(struct rte_eth_dev *dev __rte_unused)
 static int vfun_infos(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 {
 	struct vfun_eth *v = dev->data->dev_private;
-	uint32_t longest;
+	uint32_t longest, most_mtu;
 
 	pthread_mutex_lock(&v->lock);
 	longest = vfun_eth_longest(v);
+	most_mtu = v->most_mtu ? v->most_mtu : UINT16_MAX;
 	pthread_mutex_unlock(&v->lock);
 	info->if_index = 0;
 	info->max_mac_addrs = 1;
 	info->max_rx_pktlen = longest;
-	info->max_mtu = (uint16_t)RTE_MIN(longest - VFUN_OVERHEAD, UINT16_MAX);
+	info->max_mtu = (uint16_t)RTE_MIN(longest - VFUN_OVERHEAD, most_mtu);
 	info->min_mtu = RTE_ETHER_MIN_MTU;
 	/* One ring each way. More of them would need an order between them. */
 	info->max_rx_queues = 1;
@@ -277,7 +278,9 @@ static int is_one_place(const struct vfun_port_place *p)
 {
 	if (p->socket)
 		return p->port && !p->path && !p->endpoint;
-	return !p->path || (!p->port && !p->endpoint);
+	if (p->path)
+		return !p->port && !p->endpoint;
+	return !p->mine && !p->theirs && !p->ring && !p->is_owner_said;
 }
 
 static int place_of(const char *args, struct vfun_port_place *p)
@@ -298,6 +301,7 @@ static int place_of(const char *args, struct vfun_port_place *p)
 	      rte_kvargs_process(kv, "mine", take_number, &p->mine) ||
 	      rte_kvargs_process(kv, "theirs", take_number, &p->theirs) ||
 	      rte_kvargs_process(kv, "ring", take_number, &p->ring);
+	p->is_owner_said = rte_kvargs_count(kv, "owner") > 0;
 	rte_kvargs_free(kv);
 	if (!bad && !is_one_place(p)) {
 		VFUN_LOG(ERR, "give socket= and port= on a host, path=, mine=, theirs= and ring= for a file, or in a VM port= and endpoint=, or nothing\n");

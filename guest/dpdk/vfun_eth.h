@@ -107,6 +107,7 @@ struct vfun_eth {
 	struct vfun_talk talk;
 	pthread_mutex_t lock;           /* all below is for who has it */
 	struct vfun_sides port;
+	uint16_t most_mtu;              /* that the host has for it; 0: it does not say */
 	uint64_t ring;                  /* bytes of a ring, as was said last; 0: not known yet */
 	int is_started;
 	int is_down;                    /* by set_link_down */

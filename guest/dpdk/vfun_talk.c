@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A device and the host that gives it memory. Once the device is there, all of this runs
- * on DPDK's thread for interrupts and alarms, where nothing may wait: that thread serves
- * all devices. Only the end comes from another one, which first ends what runs there.
+ * on DPDK's thread for interrupts and alarms, where nothing but a lost port of a VM may wait:
+ * that thread serves all devices. Only the end comes from another one, which first ends what runs there.
  */
 #include <errno.h>
 #include <poll.h>
@@ -257,14 +257,20 @@ static int take_of_vm(struct vfun_eth *v, struct vfun_error *e)
 
 	if (vfun_vm_open(v->talk.vm, &port, e))
 		return -1;
-	memcpy(v->mac.addr_bytes, port.mac, sizeof(port.mac));
+	pthread_mutex_lock(&v->lock);
+	v->most_mtu = port.mtu;
+	/* Later it is the application's. */
+	if (!v->had_memory && rte_is_valid_assigned_ether_addr((struct rte_ether_addr *)port.mac))
+		memcpy(v->mac.addr_bytes, port.mac, sizeof(port.mac));
+	pthread_mutex_unlock(&v->lock);
 	vfun_eth_attach(v, &port.sides, &bell);
 	return 0;
 }
 
 /*
- * Looks whether the port goes on, and asks for it again if not. Asking is the one thing here
- * that waits: as long as the host does not answer, and 5 s at most.
+ * Looks whether the port goes on, and asks for it again if not. Asking, and giving back what
+ * was lost, are the only things here that wait: for a host that is there and does not answer,
+ * 10 s for each of some requests.
  */
 static void look_at_vm(struct vfun_eth *v)
 {

@@ -19,7 +19,6 @@
 	X(vfun_connect) \
 	X(vfun_close) \
 	X(vfun_last_error) \
-	X(vfun_last_advice) \
 	X(vfun_port_open) \
 	X(vfun_port_ring) \
 	X(vfun_port_check) \
@@ -81,10 +80,10 @@ void vfun_vm_free(struct vfun_vm *vm)
 	free(vm);
 }
 
-/* The library's last sentences, of this thread. */
+/* The library's last sentence, of this thread. */
 static int wrong(const struct vfun_vm *vm, struct vfun_error *e)
 {
-	return vfun_wrong(e, "%s; %s", vm->vfun_last_error(), vm->vfun_last_advice());
+	return vfun_wrong(e, "%s", vm->vfun_last_error());
 }
 
 int vfun_vm_open(struct vfun_vm *vm, struct vfun_vm_port *port, struct vfun_error *e)

@@ -154,7 +154,7 @@ impl Grant {
     pub fn activate(self) -> Result<Function> {
         if matches!(self.hold.info.kind, ChannelKind::Queues | ChannelKind::Packets) {
             return Err(Error::Unsupported(
-                "this grant is of queues, which are not called: activate it as such",
+                "this grant is of queues or of packets, which are not called: activate it as such",
             ));
         }
         let body = self.hold.request(Kind::Activate, control::TIMEOUT)?;

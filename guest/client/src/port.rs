@@ -31,7 +31,8 @@ impl PortInfo {
     fn of(number: usize, entry: &PortEntry) -> Self {
         let name = entry.name.split(|b| *b == 0).next().unwrap_or_default();
         PortInfo {
-            name: String::from_utf8_lossy(name).into_owned(),
+            // A host may write anything there, and people read it.
+            name: name.escape_ascii().to_string(),
             number: number as u16,
             mac: entry.mac,
             mtu: entry.mtu.get(),
@@ -42,6 +43,9 @@ impl PortInfo {
 
 /// A port that this program has; threads may share it. Dropping it gives it back, and the
 /// interface of the kernel module can be set up again.
+///
+/// Frames come once this program has stored the longest frame that it takes in the word FRAME of
+/// its side, 1 in STATE after that, and has rung (R-PRT-6). It looks for frames by itself: nothing wakes it.
 ///
 /// Its memory is two *sides of packets* (section 16 of docs/protocol.md, and vfun_packet.h):
 /// this program writes the one, and the host the other. When the port has ended, on this side
@@ -102,10 +106,15 @@ impl Session {
     /// [`Error::BadOption`]: there is no such port, or several and no name.
     /// [`Error::Unsupported`]: no module, or no right. [`Error::Refused`]: the port is in use.
     pub fn port(&self, name: Option<&str>) -> Result<Port> {
+        self.has_ports()?;
         let info = chosen(self.ports(), name)?;
-        let request =
-            FunctionRequest::new(FUNCTION).packets(PacketsShape::new(info.ring_bytes, info.number));
-        let queues = self.negotiate(&request)?.activate_sides()?;
+        let shape = PacketsShape::new(info.ring_bytes, info.number);
+        let grant = self.negotiate(&FunctionRequest::new(FUNCTION).packets(shape))?;
+        // R-RNG-4: another port, or other rings, were not asked for.
+        if grant.info().shape != shape.shape() {
+            return Err(Error::HostNonsense("it gave another port than was asked for".into()));
+        }
+        let queues = grant.activate_sides()?;
         let side = SIDE_OFF..RING_OFF + info.ring_bytes as usize;
         let memory = queues.memory(side.clone(), side)?;
         Ok(Port { info, queues, memory })

@@ -324,7 +324,7 @@ impl Session {
     }
 
     /// Whether ports can be asked for.
-    fn has_ports(&self) -> Result<()> {
+    pub(crate) fn has_ports(&self) -> Result<()> {
         let features = self.inner.info.features;
         match (features.has(Features::PACKETS), features.has(Features::NET_ADMIN)) {
             (false, _) => Err(Error::Unsupported(

@@ -1,6 +1,7 @@
 //! A program in a VM that has a port of it by itself, and answers pings.
 
 use crate::fakehost::ports::answer;
+use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfun::{ConnectOptions, Endpoint, Port, Result};
@@ -14,8 +15,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// While nothing comes.
 const NAP: Duration = Duration::from_millis(1);
 
-/// Says that it has the port, and answers until the port is over; says why then.
-pub fn serve(name: &str) -> Result<()> {
+/// Says that it has the port, and answers for this address until the port is over; says why then.
+pub fn serve(name: &str, address: Ipv4Addr) -> Result<()> {
     let session = ConnectOptions::new("own-port").endpoint(Endpoint::Module(None)).connect()?;
     let port = session.port(Some(name))?;
     println!("has {} of {}", name, session.ports().len());
@@ -28,7 +29,7 @@ pub fn serve(name: &str) -> Result<()> {
     port.ring();
     let (mut frame, mut looked) = (vec![0; LONGEST], Instant::now());
     loop {
-        let came = turn(&port, &mut to, &mut from, &mut frame);
+        let came = turn(&port, address, (&mut to, &mut from), &mut frame);
         if looked.elapsed() > LOOK {
             looked = Instant::now();
             if let Err(e) = port.check() {
@@ -45,14 +46,17 @@ pub fn serve(name: &str) -> Result<()> {
 /// Takes what is there, and answers it.
 fn turn<M: vfun_packet::Memory>(
     port: &Port,
-    to: &mut Sender<M>,
-    from: &mut Receiver<M>,
+    address: Ipv4Addr,
+    (to, from): (&mut Sender<M>, &mut Receiver<M>),
     frame: &mut [u8],
 ) -> bool {
     let mut came = false;
     while let Some(bytes) = from.next(frame) {
         came = true;
-        if let Some(answer) = answer(&frame[..bytes]) {
+        // Of ARP and of IPv4, the address that is asked for.
+        let at = if frame[12..14] == [8, 6] { 38..42 } else { 30..34 };
+        let is_for_us = bytes >= at.end && frame[at] == address.octets();
+        if let Some(answer) = answer(&frame[..bytes]).filter(|_| is_for_us) {
             let _ = to.put(&answer);
         }
     }

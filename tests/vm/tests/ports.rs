@@ -174,18 +174,26 @@ fn guests_reach_their_host_and_each_other_through_a_bridge() {
 
 /// A program in `b` has the VM's port in place of the kernel, and answers `a`.
 fn a_program_has_a_port(stand: &Stand, a: &Guest, b: &Guest) {
-    let refused = b.run("vfun-vm-app port eth1", vfun_tests_vm::LONG).unwrap();
-    let said = refused.text();
-    assert!(refused.status == 7 && said.contains("port eth1 of this VM is in use"), "{said}");
+    const OWN: &str = "10.9.0.77";
+    let has = format!("vfun-vm-app port eth1 {OWN}");
+    let refused = || {
+        let refused = b.run(&has, vfun_tests_vm::LONG).unwrap();
+        let said = refused.text();
+        assert!(refused.status == 7 && said.contains("port eth1 of this VM is in use"), "{said}");
+    };
+    refused();
     ok(b, "ip link set eth1 down");
     until("nobody has the port", || !is_in_use(stand, "vm1"));
-    ok(b, "(vfun-vm-app port eth1 >/tmp/own 2>&1 </dev/null &)");
+    ok(b, &format!("({has} >/tmp/own 2>&1 </dev/null &)"));
     until("it has the port", || ok(b, "cat /tmp/own; true").contains("has eth1 of 1"));
     // The VM's own network knows nothing of it: this address is the program's alone.
-    reaches(a, "10.9.0.77");
-    ok(a, "ping -c 20 -i 0.05 -W 2 10.9.0.77 | grep ' 0% packet loss'");
-    // The kernel does not get it back before the program ends.
-    ok(b, "ip link set eth1 up; sleep 1; [ \"$(cat /sys/class/net/eth1/carrier)\" = 0 ]");
+    reaches(a, OWN);
+    ok(a, &format!("ping -c 20 -i 0.05 -W 2 {OWN} | grep ' 0% packet loss'"));
+    // Neither another program nor the kernel gets it before this one ends.
+    refused();
+    ok(b, "dmesg -c >/dev/null; ip link set eth1 up");
+    until("the kernel was refused", || ok(b, "dmesg").contains("the host refuses the channel"));
+    ok(b, "[ \"$(cat /sys/class/net/eth1/carrier)\" = 0 ]");
     ok(b, "killall -KILL vfun-vm-app");
     carrier(b);
     reaches(b, &address(0));

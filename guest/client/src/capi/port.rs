@@ -9,6 +9,8 @@ use std::ffi::{c_char, c_void};
 /// Room for a port's name and its terminating zero.
 pub const VFUN_PORT_ROOM: usize = 16;
 
+const _: () = assert!(VFUN_PORT_ROOM == vfun_wire::limits::PORT_NAME_BYTES + 1);
+
 /// A port of the VM that this program has. Any number of threads may use it at once.
 pub struct vfun_port {
     port: Port,
@@ -33,7 +35,10 @@ pub struct vfun_port_info {
 }
 
 /// Where a port's two sides of packets lie in this process: a header page each, and a ring
-/// behind it, for the functions of vfun_packet.h. They stay mapped until vfun_port_close.
+/// behind it, for the functions of vfun_packet.h. They stay mapped until vfun_port_close. To begin,
+/// store the bytes of the longest frame that this program takes in the word VFUN_PACKET_FRAME of
+/// mine, then VFUN_PACKET_UP in VFUN_PACKET_STATE (with release), and call vfun_port_ring. The
+/// program looks for frames by itself: nothing wakes it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct vfun_port_sides {
@@ -90,8 +95,8 @@ pub unsafe extern "C" fn vfun_ports(
 /// Takes a port of this VM; name may be null if there is one only. Through the kernel module
 /// alone, and with CAP_NET_ADMIN in the VM's own network namespace. *info says what the port is,
 /// and *sides where its memory lies. *port is the caller's, to be ended by vfun_port_close.
-/// VFUN_STATUS_BAD_OPTION if there is no such port, VFUN_STATUS_UNSUPPORTED without the module
-/// or the right, VFUN_STATUS_REFUSED with what the host says: the port is in use (an
+/// VFUN_STATUS_UNSUPPORTED without the module or the right, VFUN_STATUS_BAD_OPTION if there is
+/// no such port, VFUN_STATUS_REFUSED with what the host says: the port is in use (an
 /// interface that is up has it: set it down first).
 ///
 /// # Safety
@@ -147,10 +152,11 @@ pub unsafe extern "C" fn vfun_port_ring(port: *const vfun_port) -> vfun_status {
     })
 }
 
-/// Whether the port is this program's still; if not, why: VFUN_STATUS_BROKEN (the host has
-/// taken it back), VFUN_STATUS_RELEASED, VFUN_STATUS_STALE_GENERATION or
-/// VFUN_STATUS_DEVICE_GONE. Close it then, and open it again, in a new session.
-/// VFUN_STATUS_UNANSWERED says that nobody is there on the host: frames go on when it comes back.
+/// Whether the port is this program's still; if not, why: VFUN_STATUS_RELEASED (the host has
+/// taken it back, or it was changed), VFUN_STATUS_BROKEN, VFUN_STATUS_STALE_GENERATION,
+/// VFUN_STATUS_DEVICE_GONE or VFUN_STATUS_FORKED. Close it then, and open it again, in a new
+/// session. VFUN_STATUS_UNANSWERED says that nobody is there on the host: the port is this
+/// program's still, and frames go on at the latest when the host comes back.
 ///
 /// # Safety
 /// port was not ended.

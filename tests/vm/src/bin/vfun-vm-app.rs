@@ -18,7 +18,7 @@
 //!                                           and waits for the buffer's end
 //!   vfun-vm-app bond-agent BOND FILE        the agent's own steps, by the order in the file;
 //!                                           prints its reports
-//!   vfun-vm-app port NAME                   has this port of the VM, and answers pings
+//!   vfun-vm-app port NAME ADDRESS           has this port of the VM, and answers pings to it
 //!   vfun-vm-app udp-echo PORT               sends each packet back
 //!   vfun-vm-app udp-sink PORT FILE          hears numbers, and writes them into the file
 //!   vfun-vm-app udp-heard FILE FROM TO      how many of these numbers did not come, and the
@@ -60,7 +60,9 @@ fn main() -> ExitCode {
         }
         ["bulk"] => bulk(),
         ["bond-agent", bond, file] => vfun_tests_vm::orders::agent(bond, file.into()),
-        ["port", name] => vfun_tests_vm::ownport::serve(name),
+        ["port", name, address] => {
+            vfun_tests_vm::ownport::serve(name, address.parse().expect("an address"))
+        }
         ["udp-echo", port] => udp_echo(number(port) as u16),
         ["udp-sink", port, file] => oneway::sink(number(port) as u16, Path::new(file)),
         ["udp-heard", file, from, to] => {
