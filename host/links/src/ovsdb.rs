@@ -69,6 +69,10 @@ pub struct BridgeFacts {
     pub fails_open: bool,
     /// It keeps rules of its own for a controller that is reached through it.
     pub in_band: bool,
+    /// It throws rules away when a table is full.
+    pub evicts: bool,
+    /// The whole switch forwards nothing until its rules have been restored.
+    pub restoring: bool,
 }
 
 /// All that is known of the bridge.
@@ -101,7 +105,9 @@ impl PortFacts {
 }
 
 /// Tables and columns that are read.
-const COLUMNS: [(&str, &[&str]); 5] = [
+const COLUMNS: [(&str, &[&str]); 7] = [
+    ("Open_vSwitch", &["other_config"]),
+    ("Flow_Table", &["overflow_policy"]),
     (
         "Bridge",
         &[
@@ -116,6 +122,7 @@ const COLUMNS: [(&str, &[&str]); 5] = [
             "fail_mode",
             "controller",
             "other_config",
+            "flow_tables",
         ],
     ),
     ("Port", &["name", "interfaces", "qos", "lacp"]),
@@ -203,14 +210,15 @@ impl Rows {
         row: &'a Row,
         column: &str,
     ) -> Result<impl Iterator<Item = &'a Row>, NotItsSchema> {
-        // A table without rows is not sent.
-        let all = self.0.get(table);
-        let uuids = set(row, column)?.iter().map(|v| {
-            let uuid = v.as_array().and_then(|pair| pair.get(1)).and_then(Value::as_str);
-            let row = uuid.and_then(|uuid| all.and_then(|all| all.get(uuid)));
-            row.ok_or(NotItsSchema("a row is missing"))
-        });
-        Ok(uuids.collect::<Result<Vec<_>, _>>()?.into_iter())
+        let rows = set(row, column)?.iter().map(|uuid| self.row(table, uuid));
+        Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter())
+    }
+
+    /// The row with a UUID. A table without rows is not sent.
+    fn row(&self, table: &str, uuid: &Value) -> Result<&Row, NotItsSchema> {
+        let uuid = uuid.as_array().and_then(|pair| pair.get(1)).and_then(Value::as_str);
+        let row = uuid.and_then(|uuid| self.0.get(table).and_then(|all| all.get(uuid)));
+        row.ok_or(NotItsSchema("a row is missing"))
     }
 
     fn bridge(&self, row: &Row) -> Result<BridgeFacts, NotItsSchema> {
@@ -232,6 +240,16 @@ impl Rows {
         let in_band =
             |c: &&Row| remote(c) && one(c, "connection_mode") != Some(&json!("out-of-band"));
         let disabled = option(row, "other_config", "disable-in-band")? == Some("true");
+        let tables = map(row, "flow_tables")?.iter().filter_map(|pair| pair.get(1));
+        let mut evicts = false;
+        for table in tables {
+            let policy = self.row("Flow_Table", table)?;
+            evicts |= one(policy, "overflow_policy") == Some(&json!("evict"));
+        }
+        let mut restoring = false;
+        for whole in self.0.get("Open_vSwitch").into_iter().flat_map(BTreeMap::values) {
+            restoring |= option(whole, "other_config", "flow-restore-wait")? == Some("true");
+        }
         Ok(BridgeFacts {
             stp: flag(row, "stp_enable")?,
             rstp: flag(row, "rstp_enable")?,
@@ -241,6 +259,8 @@ impl Rows {
             mirrors,
             fails_open: !controllers.is_empty() && one(row, "fail_mode") != Some(&json!("secure")),
             in_band: !disabled && controllers.iter().any(in_band),
+            evicts,
+            restoring,
         })
     }
 
@@ -297,13 +317,19 @@ fn one<'a>(row: &'a Row, column: &str) -> Option<&'a Value> {
     set(row, column).ok().and_then(<[Value]>::first)
 }
 
-/// What a column of names and values has for a name.
-fn option<'a>(row: &'a Row, column: &str, key: &str) -> Result<Option<&'a str>, NotItsSchema> {
+/// A column of names and values, each pair a list.
+fn map<'a>(row: &'a Row, column: &str) -> Result<&'a [Value], NotItsSchema> {
     let value = row.get(column).ok_or(NotItsSchema("a column is missing"))?;
     let pairs = value.as_array().filter(|a| a.len() == 2 && a[0] == "map");
     let pairs = pairs.and_then(|a| a[1].as_array()).ok_or(NotItsSchema("a map is missing"))?;
-    let found = pairs.iter().filter_map(Value::as_array).find(|p| p.len() == 2 && p[0] == key);
-    Ok(found.and_then(|p| p[1].as_str()))
+    let right = |pair: &Value| pair.as_array().is_some_and(|pair| pair.len() == 2);
+    if pairs.iter().all(right) { Ok(pairs) } else { Err(NotItsSchema("a pair is none")) }
+}
+
+/// What such a column has for a name.
+fn option<'a>(row: &'a Row, column: &str, key: &str) -> Result<Option<&'a str>, NotItsSchema> {
+    let found = map(row, column)?.iter().find(|pair| pair[0] == key);
+    Ok(found.and_then(|pair| pair[1].as_str()))
 }
 
 #[cfg(test)]

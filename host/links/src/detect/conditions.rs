@@ -35,8 +35,8 @@ impl Detector {
         Ok(open.number)
     }
 
-    /// All that hinders that frames of this port go to that one.
-    pub(super) fn receiver(&self, from: &str, to: &str) -> Result<(), Hindrance> {
+    /// All that hinders that frames of this port go to that one; the answer is its number.
+    pub(super) fn receiver(&self, from: &str, to: &str) -> Result<u32, Hindrance> {
         let (Some(a), Some(b)) = (self.ours.get(from), self.ours.get(to)) else {
             return Err(not_ours(to));
         };
@@ -56,7 +56,7 @@ impl Detector {
                 return Err(Hindrance::Mtu { from, to });
             }
         }
-        Ok(())
+        Ok(open.number)
     }
 
     /// What is asked of a port of either side.
@@ -124,6 +124,8 @@ fn bridge(facts: &BridgeFacts) -> Result<(), Hindrance> {
         (facts.ipfix, Hindrance::Ipfix),
         (facts.fails_open, Hindrance::FailsOpen),
         (facts.in_band, Hindrance::InBand),
+        (facts.evicts, Hindrance::BridgeEvicts),
+        (facts.restoring, Hindrance::Restoring),
     ];
     all.into_iter().find(|(has, _)| *has).map_or(Ok(()), |(_, why)| Err(why))
 }

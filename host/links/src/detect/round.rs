@@ -104,9 +104,21 @@ impl Detector {
         round.traces_out -= 1;
         match went(round.to.as_deref(), asked.packets, said) {
             Ok(to) => round.to = Some(to),
-            Err(why) => return self.judge(&from, Verdict::Not(why), None),
+            Err(why) => {
+                let why = self.explained(&from, why);
+                return self.judge(&from, Verdict::Not(why), None);
+            }
         }
         self.maybe_last(&from);
+    }
+
+    /// A mirror of the receiver, for instance, shows in a trace, but its name says more.
+    fn explained(&self, from: &str, seen: Hindrance) -> Hindrance {
+        let towards = self.ours[from].towards.as_deref();
+        match towards.map(|to| self.receiver(from, to)) {
+            Some(Err(why)) if !matches!(why, Hindrance::NotOurs(_)) => why,
+            _ => seen,
+        }
     }
 
     /// A part of the answer to a question for one rule.
@@ -135,9 +147,12 @@ impl Detector {
             None => Err(Hindrance::NotKnown(Missing::Answer)),
             Some(to) => self.sender(from).and_then(|_| {
                 let walk = self.rules()?.walk(in_port)?;
-                match walk.unclear.is_empty() {
-                    true => self.receiver(from, &to).map(|()| walk),
-                    false => Err(Hindrance::NotKnown(Missing::Rules)),
+                let number = self.receiver(from, &to)?;
+                // A way over another bridge ends at the same port, but its rules are not ours.
+                match walk.outputs.iter().find(|port| **port != number) {
+                    Some(other) => Err(Hindrance::OtherOutput(*other)),
+                    None if !walk.unclear.is_empty() => Err(Hindrance::NotKnown(Missing::Rules)),
+                    None => Ok(walk),
                 }
             }),
         };

@@ -4,7 +4,7 @@ use super::verdict::{Hindrance, RuleFault, RuleName};
 use crate::limits::{NAMED_TYPES_MAX, RULES_MAX};
 use crate::openflow::{Flow, FlowKey, Instructions, Step};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 type Place = (Reverse<u16>, Vec<u8>);
 
@@ -23,6 +23,8 @@ pub(super) struct Rules {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Walk {
     pub(super) floors: BTreeMap<u8, Option<u16>>,
+    /// The ports that they send to.
+    pub(super) outputs: BTreeSet<u32>,
     /// Rules whose flags are not known.
     pub(super) unclear: Vec<FlowKey>,
 }
@@ -105,7 +107,12 @@ impl Rules {
                 if !flow.matches.may_be_of(port) {
                     continue;
                 }
-                to_see.extend(next_tables(flow)?);
+                for step in steps(flow)? {
+                    match step {
+                        Step::Table(table) => to_see.push(*table),
+                        Step::Output(port) => drop(walk.outputs.insert(*port)),
+                    }
+                }
                 if flow.flags.is_none() {
                     walk.unclear.push(flow.key.clone());
                 }
@@ -119,8 +126,8 @@ impl Rules {
     }
 }
 
-/// The tables that a rule sends to, if that and ports are all that it sends to.
-fn next_tables(flow: &Flow) -> Result<impl Iterator<Item = u8>, Hindrance> {
+/// Where a rule sends frames, if that is all that it does.
+fn steps(flow: &Flow) -> Result<&[Step], Hindrance> {
     let FlowKey { table, priority, .. } = flow.key;
     let name = || RuleName { table, priority, cookie: flow.cookie };
     let fault = |fault| Err(Hindrance::Rule(name(), fault));
@@ -134,9 +141,5 @@ fn next_tables(flow: &Flow) -> Result<impl Iterator<Item = u8>, Hindrance> {
     if flow.flags.is_some_and(|f| f & Flow::SEND_FLOW_REM != 0) {
         return fault(RuleFault::SendFlowRem);
     }
-    let table = |step: &Step| match step {
-        Step::Table(table) => Some(*table),
-        Step::Output(_) => None,
-    };
-    Ok(steps.iter().filter_map(table))
+    Ok(steps)
 }

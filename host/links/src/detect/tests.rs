@@ -52,6 +52,8 @@ fn what_the_bridge_does_besides_hinders() {
     fact(|f| f.bridge.ipfix = true, Hindrance::Ipfix);
     fact(|f| f.bridge.fails_open = true, Hindrance::FailsOpen);
     fact(|f| f.bridge.in_band = true, Hindrance::InBand);
+    fact(|f| f.bridge.evicts = true, Hindrance::BridgeEvicts);
+    fact(|f| f.bridge.restoring = true, Hindrance::Restoring);
 }
 
 #[test]
@@ -186,6 +188,17 @@ fn a_rule_for_one_ethertype_is_seen() {
     let splits = |a: &str, b: &str| Verdict::Not(Hindrance::Splits(a.to_owned(), b.to_owned()));
     assert!([splits("b", "c"), splits("c", "b")].contains(w.verdict("a")), "{}", w.verdict("a"));
     assert_eq!(w.verdict("b"), &joined("a"));
+}
+
+/// Its frames come to the receiver, but by rules of which nothing is heard.
+#[test]
+fn a_way_over_another_bridge_hinders() {
+    let mut w = World::joined();
+    const BACK: &str = "Final flow: unchanged\nMegaflow: recirc_id=0,eth,in_port=a,dl_type=0x0806\nDatapath actions: b";
+    w.switch.traces.push((1, |_| true, BACK));
+    w.change(|w| w.switch.flows[0] = flow(0, 100, Some(1), None, &[Step::Output(9)]));
+    w.settle();
+    assert_eq!(w.verdict("a"), &Verdict::Not(Hindrance::OtherOutput(9)));
 }
 
 #[test]

@@ -127,6 +127,10 @@ pub enum Hindrance {
     FailsOpen,
     /// The bridge has hidden rules for its controller.
     InBand,
+    /// The bridge throws rules away when a table is full.
+    BridgeEvicts,
+    /// The switch waits until its rules have been restored.
+    Restoring,
     /// The bridge treats fragments in another way than other frames.
     Fragments,
     /// A table throws rules away when it is full.
@@ -160,6 +164,8 @@ pub enum Hindrance {
     Dropped(Packets),
     /// Frames go to a port that is not ours.
     NotOurs(String),
+    /// A rule that frames may meet sends to another OpenFlow port.
+    OtherOutput(u32),
     /// Frames go to several ports, each its own.
     Splits(String, String),
     /// Something else is done with some frames: the switch's words.
@@ -284,6 +290,12 @@ impl Display for Hindrance {
             Hindrance::InBand => f.write_str(
                 "the bridge has hidden rules for its controller: set other_config:disable-in-band=true",
             ),
+            Hindrance::BridgeEvicts => f.write_str(
+                "the bridge throws rules away when a table is full (overflow_policy=evict)",
+            ),
+            Hindrance::Restoring => {
+                f.write_str("the rules of the switch are being restored (flow-restore-wait)")
+            }
             Hindrance::Fragments => f.write_str("the bridge treats fragments of IP differently"),
             Hindrance::Evicts(table) => {
                 write!(f, "table {table} throws rules away when it is full (eviction)")
@@ -298,6 +310,9 @@ impl Display for Hindrance {
             Hindrance::Rule(rule, fault) => write!(f, "{rule} {fault}"),
             Hindrance::Dropped(packets) => write!(f, "frames with {packets} are dropped"),
             Hindrance::NotOurs(to) => write!(f, "frames go to {to}, which is no other port of ours"),
+            Hindrance::OtherOutput(port) => {
+                write!(f, "a rule that its frames may meet sends to port {port}")
+            }
             Hindrance::Splits(one, other) => write!(f, "some frames go to {one}, some to {other}"),
             Hindrance::DoneTo(packets, what) => {
                 write!(f, "frames with {packets} are not only sent on: {what}")

@@ -11,6 +11,8 @@ use crate::limits::OPENFLOW_BYTES_MAX;
 
 /// OpenFlow 1.4, as messages name it.
 pub const VERSION: u8 = 5;
+/// Versions that a switch's greeting may name, with room for later ones.
+const VERSIONS: std::ops::RangeInclusive<u8> = 1..=15;
 /// Bytes of a message's header.
 const HEADER: usize = 8;
 /// Ports from here on have a meaning of their own, such as NORMAL.
@@ -23,6 +25,9 @@ pub enum Malformed {
         "the bridge speaks OpenFlow version {0:#04x}, not 1.4 (0x05): add OpenFlow14 to its column `protocols`"
     )]
     Version(u8),
+    /// It refused ours at the beginning.
+    #[error("the bridge does not speak OpenFlow 1.4: add OpenFlow14 to its column `protocols`")]
+    NotSpoken,
     /// A length that does not fit.
     #[error("a message of OpenFlow ends in the middle of {0}")]
     Short(&'static str),
@@ -151,6 +156,10 @@ impl Messages {
     pub fn take(&mut self) -> Result<Option<Message>, Malformed> {
         let rest = &self.bytes[self.at..];
         let Some(header) = rest.first_chunk::<HEADER>() else { return Ok(None) };
+        // What is not OpenFlow at all would be waited for, up to its length.
+        if !VERSIONS.contains(&header[0]) {
+            return Err(Malformed::Wrong("version"));
+        }
         let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
         const { assert!(u16::MAX as usize <= OPENFLOW_BYTES_MAX) };
         if length < HEADER {

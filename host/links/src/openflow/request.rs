@@ -22,7 +22,7 @@ pub enum Request {
     PortEventsOnly,
     /// Asks for all ports.
     Ports,
-    /// Asks for each change of rules, and for all rules first.
+    /// Asks for each change of rules from now on.
     Monitor,
     /// Asks for all rules.
     AllFlows {
@@ -102,8 +102,9 @@ fn port_events() -> Vec<u8> {
 }
 
 fn monitor() -> Vec<u8> {
-    // The rules that are there, those that come, go and change, with what they do.
-    const FLAGS: u16 = 0b1_1111;
+    // Rules that come, go and change, with what they do. Not those that are there: an answer
+    // to the question for rules has their flags, too.
+    const FLAGS: u16 = 0b1_1110;
     const ALL_TABLES: u8 = 0xff;
     let mut all = 1u32.to_be_bytes().to_vec();
     all.extend(ANY.to_be_bytes());

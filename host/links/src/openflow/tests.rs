@@ -160,7 +160,7 @@ fn what_we_say_is_what_the_switch_took() {
     assert_eq!(hex(Request::Hello), "05000010000000000001000800000020");
     // As ovs-ofctl asks, but for its flag that hides changes of others.
     let monitor = "05120030000000000010000000000000";
-    let all = "00000001ffffffffffffffff001fff000001000400000000";
+    let all = "00000001ffffffffffffffff001eff000001000400000000";
     assert_eq!(hex(Request::Monitor), format!("{}{all}", monitor.replace("0030", "0028")));
     let [Update::Is(added)] = &updates(ADDED)[..] else { panic!() };
     let one = hex(Request::OneFlow { xid: 9, key: added.key.clone() });

@@ -33,6 +33,7 @@ fn rows_of_the_switch_are_read() {
         Mirror { name: "m1".to_owned(), all: false, ports: vec!["p1".to_owned(), "p3".to_owned()] };
     assert_eq!(mirror, [expected]);
     assert!(facts.bridge.in_band && !facts.bridge.fails_open);
+    assert!(!facts.bridge.evicts && !facts.bridge.restoring);
     let plain = |name: &str, number| InterfaceFacts {
         name: name.to_owned(),
         kind: "dummy".to_owned(),
@@ -63,6 +64,9 @@ fn each_column_is_a_fact() {
     assert!(bridge("fail_mode", json!("standalone")).fails_open);
     let disabled = json!(["map", [["disable-in-band", "true"]]]);
     assert!(!bridge("other_config", disabled).in_band);
+    assert!(with("Flow_Table", "overflow_policy", json!("evict")).bridge.evicts);
+    let restoring = json!(["map", [["flow-restore-wait", "true"]]]);
+    assert!(with("Open_vSwitch", "other_config", restoring).bridge.restoring);
     let controller = |column, value| with("Controller", column, value).bridge.in_band;
     assert!(!controller("connection_mode", json!("out-of-band")));
     assert!(controller("connection_mode", json!("in-band")));
@@ -112,7 +116,7 @@ fn rows_that_do_not_fit_are_an_error() {
     ] {
         assert!(Rows::default().apply(&tables).is_err(), "{tables}");
     }
-    for column in ["ports", "sflow", "stp_enable", "other_config"] {
+    for column in ["ports", "sflow", "stp_enable", "other_config", "flow_tables"] {
         let mut tables = captured();
         for row in tables["Bridge"].as_object_mut().unwrap().values_mut() {
             row["new"].as_object_mut().unwrap().remove(column);
@@ -154,7 +158,7 @@ fn value() -> impl Strategy<Value = Value> {
 proptest! {
     /// A column that has anything is an error or a fact.
     #[test]
-    fn hostile_rows_never_panic(table in 0usize..5, column in 0usize..11, value in value()) {
+    fn hostile_rows_never_panic(table in 0usize..7, column in 0usize..11, value in value()) {
         let (table, columns) = COLUMNS[table];
         let column = columns[column % columns.len()];
         let mut tables = captured();

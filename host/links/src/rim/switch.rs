@@ -60,7 +60,7 @@ fn take(
             *up = true;
             link.tell(Event::Connected(link.peer))
         }
-        Message::Error { class: 0, .. } if !*up => Err(wrong(Malformed::Version(0))),
+        Message::Error { class: 0, .. } if !*up => Err(wrong(Malformed::NotSpoken)),
         _ if !*up => Ok(()),
         Message::EchoRequest { xid, data } => send(writer, &Request::EchoReply { xid, data }),
         other => link.tell(Event::OpenFlow(other)),
