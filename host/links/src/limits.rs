@@ -22,6 +22,9 @@ pub const NAMED_TYPES_MAX: usize = 64;
 /// Traces that wait for an answer, of all ports together: the rest is asked later, so that
 /// an event is not behind thousands of answers.
 pub const TRACES_AT_ONCE: usize = 64;
+/// Ports that are judged at once. With thousands of ports those that were asked last would wait
+/// longer than a judgement may take.
+pub const JUDGED_AT_ONCE: usize = 16;
 /// Rules whose flags are asked for one by one. With more, all rules are read again: an answer of
 /// some MB instead of a thousand questions.
 pub const FLAGS_ASKED_MAX: usize = 32;

@@ -205,6 +205,11 @@ impl Watched {
         while self.take(Duration::ZERO) {}
     }
 
+    /// Takes changes until none comes for a moment.
+    fn take_rest(&mut self) {
+        while self.take(Duration::from_millis(300)) {}
+    }
+
     /// Waits until this is so.
     fn until(&mut self, what: &str, is: impl Fn(&Watched) -> bool) {
         let end = Instant::now() + PATIENCE;
@@ -735,6 +740,59 @@ fn many_rules_and_bursts_of_changes_end_with_the_right_verdict() {
                 "drop" => watched.says(1, "dropped"),
                 _ => watched.joins("after a burst"),
             }
+        }
+    }
+}
+
+/// Features of [`FEATURES`] that do not undo each other.
+const APART: [&str; 13] = [
+    "sFlow",
+    "NetFlow",
+    "IPFIX",
+    "policing",
+    "QoS",
+    "STP",
+    "BFD",
+    "CFM",
+    "no-receive",
+    "a rule for a port of TCP",
+    "a rule for ARP",
+    "a rule for a VLAN",
+    "a rule for a strange EtherType",
+];
+
+/// They come and go faster than they are judged. As long as one is there, p1 is not joined.
+#[test]
+fn features_that_come_and_go_in_any_order_end_with_the_right_verdict() {
+    let Some(programs) = programs() else { return };
+    let switch = Switch::start(programs);
+    let mut watched = Watched::of(&switch);
+    watched.joins("at the start");
+    let features: Vec<&Feature> = FEATURES.iter().filter(|f| APART.contains(&f.0)).collect();
+    assert_eq!(features.len(), APART.len());
+    let mut on = vec![false; features.len()];
+    // Any row of numbers would do; this one is the same each time.
+    let mut number: u32 = 1;
+    for round in 0..12 {
+        for _ in 0..8 {
+            number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let at = (number >> 16) as usize % features.len();
+            run(&switch, if on[at] { features[at].2 } else { features[at].1 });
+            on[at] = !on[at];
+        }
+        if round % 3 == 2 {
+            for (at, feature) in features.iter().enumerate().filter(|(at, _)| on[*at]) {
+                eprintln!("{} goes, number {at}", feature.0);
+                run(&switch, feature.2);
+            }
+            on.fill(false);
+            watched.joins("without any of them");
+        } else if on.contains(&true) {
+            // Between two of them it may have been joined.
+            watched.take_rest();
+            watched.until("withdrawn", |w| !w.joined(1));
+            watched.take_rest();
+            assert!(!watched.joined(1), "{on:?}");
         }
     }
 }

@@ -13,7 +13,9 @@ mod verdict;
 
 pub use verdict::{Feature, Hindrance, Missing, Peer, RuleFault, RuleName, Verdict};
 
-use crate::limits::{LOOK_MS_MAX, LOOK_MS_MIN, OURS_MAX, SETTLE_MS, TRACES_AT_ONCE};
+use crate::limits::{
+    JUDGED_AT_ONCE, LOOK_MS_MAX, LOOK_MS_MIN, OURS_MAX, SETTLE_MS, TRACES_AT_ONCE,
+};
 use crate::openflow::{Message, OfPort, Request};
 use crate::ovsdb::Facts;
 use crate::trace::Packets;
@@ -193,11 +195,12 @@ impl Detector {
 
     /// When to be called again though nothing happened.
     pub fn wake(&self) -> Option<u64> {
+        // An answer lets the next ones begin.
+        let full = self.judged_now() >= JUDGED_AT_ONCE;
         let of = |o: &Ours| match &o.stage {
-            Stage::Still => None,
-            Stage::Waits { until } => Some(*until),
             Stage::Asks(round) => Some(round.ends()),
-            Stage::Judged { look, .. } => Some(*look),
+            Stage::Waits { until: at } | Stage::Judged { look: at, .. } if !full => Some(*at),
+            Stage::Still | Stage::Waits { .. } | Stage::Judged { .. } => None,
         };
         self.ours.values().filter_map(of).chain(self.pace.wake()).min()
     }
@@ -332,10 +335,15 @@ impl Detector {
                     let late = Verdict::Not(Hindrance::NotKnown(Missing::Answer));
                     self.judge(&from, late, None);
                 }
-                _ => self.begin(&from),
+                _ if self.judged_now() < JUDGED_AT_ONCE => self.begin(&from),
+                _ => {}
             }
         }
         self.ask_traces();
+    }
+
+    fn judged_now(&self) -> usize {
+        self.ours.values().filter(|o| matches!(o.stage, Stage::Asks(_))).count()
     }
 
     fn ask_traces(&mut self) {

@@ -263,7 +263,7 @@ impl Display for Missing {
             }
             Missing::Refused { class, code } => write!(
                 f,
-                "the bridge refused a question (class {class:#x}, code {code:#x}): is it Open vSwitch 2.16 or later, with OpenFlow14 in `protocols`?"
+                "the bridge refused a question that Open vSwitch 3.1 answers (class {class:#x}, code {code:#x})"
             ),
             Missing::TooManyRules => f.write_str("there are more rules than are kept"),
         }

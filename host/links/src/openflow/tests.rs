@@ -69,6 +69,8 @@ fn rules_are_read_with_what_they_match_and_do() {
     assert_eq!((&added.matches, added.key.priority, added.cookie), (&expected, 4321, 0x1234));
     assert_eq!((added.idle_timeout, added.hard_timeout, added.flags), (5, 0, None));
     assert_eq!(updates(GONE), [Update::Gone(added.clone())]);
+    assert_eq!(updates(PAUSED), [Update::Paused]);
+    assert_eq!(updates(RESUMED), [Update::Resumed]);
     assert_eq!(does(DROPS), Instructions::Sends(vec![]));
     let [Update::Is(drops)] = &updates(DROPS)[..] else { panic!() };
     assert_eq!(drops.matches, Match { in_port: None, dl_type: Some(0x0800), other: true });

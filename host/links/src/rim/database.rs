@@ -53,7 +53,7 @@ fn rows_of(message: &Value) -> io::Result<Option<&Value>> {
         _ if message["id"] != "rows" => Ok(None),
         Value::Null => Ok(Some(&message["result"])),
         error => Err(io::Error::other(format!(
-            "it does not show its tables (is it Open vSwitch 2.16 or later?): {error}"
+            "it does not show its tables (Open vSwitch 3.1 shows them): {error}"
         ))),
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn run(link: &Link, questions: &Receiver<Question>) -> io::Result<()>
         match questions.recv_timeout(END_LOOK) {
             Ok(question) => {
                 let id = question.id;
-                let said = trace(&mut rpc, &link.places.bridge, &question)?;
+                let said = trace(link, &mut rpc, &question)?;
                 link.tell(Event::Traced { id, said })?;
             }
             // The end of the switch is seen without a question, too.
@@ -51,14 +51,15 @@ pub(super) fn run(link: &Link, questions: &Receiver<Question>) -> io::Result<()>
     Ok(())
 }
 
-fn trace(rpc: &mut Rpc, bridge: &str, asked: &Question) -> io::Result<Result<String, String>> {
+fn trace(link: &Link, rpc: &mut Rpc, asked: &Question) -> io::Result<Result<String, String>> {
     let flow = format!("in_port={},{}", asked.in_port, asked.packets);
-    let params = json!(["--names", bridge, flow]);
+    let params = json!(["--names", link.places.bridge, flow]);
     rpc.send(&json!({ "id": asked.id, "method": "ofproto/trace", "params": params }))?;
     let until = Instant::now() + ANSWER;
     loop {
         match rpc.next()? {
             Some(answer) if answer["id"] == asked.id => return Ok(said(&answer)),
+            None if link.ended() => return Err(io::Error::other("nobody asks any more")),
             None if Instant::now() > until => {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer a trace"));
             }

@@ -59,43 +59,45 @@ fn number(name: &str) -> u32 {
     u32::try_from(NAMES.iter().position(|n| *n == name).unwrap()).unwrap() + 1
 }
 
-fn port_facts(name: &str) -> PortFacts {
+fn port_facts(name: &str, number: u32) -> PortFacts {
     let interface = InterfaceFacts {
         name: name.to_owned(),
         kind: "dpdk".to_owned(),
         devargs: Some(format!("dev-{name}")),
-        number: Some(number(name)),
+        number: Some(number),
         mtu: Some(1500),
         ..InterfaceFacts::default()
     };
     PortFacts { interfaces: vec![interface], ..PortFacts::default() }
 }
 
-pub fn ours() -> Vec<OurPort> {
-    let of = |name: &str| OurPort {
+fn our(name: &str) -> OurPort {
+    OurPort {
         interface: name.to_owned(),
         kind: "dpdk".to_owned(),
         devargs: Some(format!("dev-{name}")),
         mtu: 1500,
-    };
-    NAMES.map(of).to_vec()
+    }
+}
+
+pub fn ours() -> Vec<OurPort> {
+    NAMES.map(our).to_vec()
+}
+
+fn of_port(name: &str, number: u32) -> OfPort {
+    OfPort { number, name: name.to_owned(), config: 0, state: 4 }
 }
 
 impl World {
     /// Three ports of ours, of which two are joined; nothing has been said yet.
     pub fn silent() -> World {
-        let ports = NAMES.map(|name| OfPort {
-            number: number(name),
-            name: name.to_owned(),
-            config: 0,
-            state: 4,
-        });
+        let ports = NAMES.map(|name| of_port(name, number(name)));
         let to = |a, b| flow(0, 100, Some(a), None, &[Step::Output(b)]);
         let switch = Model {
             flows: vec![to(1, 2), to(2, 1)],
             ports: ports.to_vec(),
             facts: Facts {
-                ports: NAMES.map(|n| (n.to_owned(), port_facts(n))).into(),
+                ports: NAMES.map(|n| (n.to_owned(), port_facts(n, number(n)))).into(),
                 ..Facts::default()
             },
             evicting: vec![],
@@ -112,6 +114,14 @@ impl World {
         };
         world.tell(Event::Ours(ours()));
         world
+    }
+
+    /// One more port, whose frames go to b. Before it is connected.
+    pub fn add(&mut self, number: u32, name: &str, ours: &mut Vec<OurPort>) {
+        self.switch.facts.ports.insert(name.to_owned(), port_facts(name, number));
+        self.switch.ports.push(of_port(name, number));
+        self.switch.flows.push(flow(0, 100, Some(number), None, &[Step::Output(2)]));
+        ours.push(our(name));
     }
 
     /// The same, connected.
