@@ -13,7 +13,7 @@ pub const JSON_DEPTH_MAX: usize = 64;
 /// Longest text of one trace, bytes. A trace has at most 4096 steps, each some lines; that of
 /// a point-to-point link has a few lines.
 pub const TRACE_BYTES_MAX: usize = 1 << 20;
-/// Rules that are kept, some 300 bytes each. A switch with more gets no direct links.
+/// Rules that are kept, some 350 bytes each: 70 MB. A switch with more gets no direct links.
 pub const RULES_MAX: usize = 200_000;
 /// Ports of ours on one bridge: each is traced some forty times when all are judged anew.
 pub const OURS_MAX: usize = 4096;
@@ -49,7 +49,7 @@ pub const JUDGE_MS: u64 = 10_000;
 /// Window in which changes of rules are counted, ms.
 pub const PACE_MS: u64 = 1_000;
 /// Changes in a window above which all verdicts are withdrawn. An event is read in some
-/// microseconds, but a controller that writes more is building its rules: what is judged
+/// ten microseconds, but a controller that writes more is building its rules: what is judged
 /// meanwhile is wrong a moment later.
 pub const PACE_MAX: u32 = 2_000;
 /// Changes in a window below which it is calm again. Far below the other limit, or verdicts would

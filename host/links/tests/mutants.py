@@ -56,6 +56,7 @@ MUTANTS = [
     ("forgets-types", DETECT + "round.rs", "all_packets(rules.types()?)", "{ let _ = rules.types()?; all_packets([]) }"),
     ("no-limit-of-types", DETECT + "rules.rs", "self.types.len() > NAMED_TYPES_MAX", "self.types.len() > 9 * NAMED_TYPES_MAX"),
     ("any-output", DETECT + "round.rs", "**port != number", "**port == u32::MAX && number == 0"),
+    ("takes-flags-of-the-rule-before", SRC + "openflow/flow.rs", "hard_timeout, flags: None, does", "hard_timeout, flags: Some(0), does"),
     # What is asked last.
     ("no-eviction", DETECT + "round.rs", "if let Some(table) = met {", "if let Some(table) = met.filter(|_| false) {"),
     ("no-fragments", DETECT + "round.rs", "match (flags & FRAGMENTS, tables, to) {", "match (flags & FRAGMENTS & 0, tables, to) {"),
@@ -71,6 +72,7 @@ MUTANTS = [
     ("no-fragments-in-traces", SRC + "trace.rs", "const FRAGMENTS: [&str; 3] = [\"no\", \"first\", \"later\"];", "const FRAGMENTS: [&str; 1] = [\"no\"];"),
     ("two-receivers", DETECT + "round.rs", "Some(other) if other != to =>", "Some(other) if other != to && other.is_empty() =>"),
     # Events.
+    ("events-do-not-stop-a-judgement", DETECT + "mod.rs", "            ours.stage = stage;\n", "            if !matches!(ours.stage, Stage::Asks(_)) || blocked.is_some() {\n                ours.stage = stage;\n            }\n"),
     ("keeps-the-verdict-at-a-rule", DETECT + "hear.rs", "self.anew(|name, _| hit.iter().any(|h| h == name));", "let _ = hit;"),
     ("keeps-the-verdict-at-a-port", DETECT + "hear.rs", "        self.anew(|name, ours| concerns(name, ours, &is));", "        let _ = &is;"),
     ("keeps-the-verdict-at-a-fact", DETECT + "hear.rs", "        self.anew(|name, ours| concerns(name, ours, &changed));", "        let _ = &changed;"),

@@ -506,7 +506,7 @@ const FEATURES: &[Feature] = &[
         "dropped",
     ),
     (
-        "another bridge's controller",
+        "a controller in band",
         &["v set-controller br0 tcp:127.0.0.1:9"],
         &[
             "v del-controller br0",

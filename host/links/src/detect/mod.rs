@@ -205,9 +205,20 @@ impl Detector {
         self.ours.values().filter_map(of).chain(self.pace.wake()).min()
     }
 
-    /// What holds for frames from one interface of ours to another.
+    /// What holds for frames of an interface of ours.
     pub fn verdict(&self, from: &str) -> Option<&Verdict> {
         self.ours.get(from).map(|o| &o.verdict)
+    }
+
+    /// What holds for frames from one interface of ours to another one: each has at most one
+    /// to which it is joined.
+    pub fn between(&self, from: &str, to: &str) -> Option<Verdict> {
+        let elsewhere = |t: &str| Verdict::Not(Hindrance::JoinedTo(t.to_owned()));
+        self.ours.get(to)?;
+        Some(match self.verdict(from)? {
+            Verdict::Joined { to: t } | Verdict::Anew { was: t } if t != to => elsewhere(t),
+            other => other.clone(),
+        })
     }
 
     /// Whether all frames from one interface of ours go to another one, and only there.

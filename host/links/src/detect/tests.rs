@@ -1,6 +1,7 @@
 //! Each condition of docs/links-detector.md: what breaks it withdraws the verdict at once, is
 //! named, and mending it brings the verdict back. A model of a switch answers.
 
+mod walk;
 mod world;
 
 use super::*;
@@ -42,6 +43,10 @@ fn two_ports_that_rules_join_are_joined_both_ways() {
     let w = World::joined();
     assert!(w.detector.joined("a", "b") && w.detector.joined("b", "a"));
     assert!(!w.detector.joined("a", "a") && !w.detector.joined("a", "c"));
+    let elsewhere = Verdict::Not(Hindrance::JoinedTo("b".to_owned()));
+    assert_eq!(w.detector.between("a", "b"), Some(joined("b")));
+    assert_eq!(w.detector.between("a", "c"), Some(elsewhere));
+    assert_eq!(w.detector.between("a", "nobody"), None);
     assert!(matches!(w.verdict("c"), Verdict::Not(Hindrance::Dropped(_))), "no rule is for c");
 }
 

@@ -162,6 +162,8 @@ pub enum Hindrance {
     Rule(RuleName, RuleFault),
     /// Some frames are dropped.
     Dropped(Packets),
+    /// They are joined to another port of ours.
+    JoinedTo(String),
     /// Frames go to a port that is not ours.
     NotOurs(String),
     /// A rule that frames may meet sends to another OpenFlow port.
@@ -309,6 +311,7 @@ impl Display for Hindrance {
             }
             Hindrance::Rule(rule, fault) => write!(f, "{rule} {fault}"),
             Hindrance::Dropped(packets) => write!(f, "frames with {packets} are dropped"),
+            Hindrance::JoinedTo(to) => write!(f, "frames go to {to}"),
             Hindrance::NotOurs(to) => write!(f, "frames go to {to}, which is no other port of ours"),
             Hindrance::OtherOutput(port) => {
                 write!(f, "a rule that its frames may meet sends to port {port}")

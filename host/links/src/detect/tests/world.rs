@@ -217,7 +217,7 @@ impl World {
         self.tell(Event::Tick);
     }
 
-    fn answer(&self, action: &Action) -> Option<Event> {
+    pub fn answer(&self, action: &Action) -> Option<Event> {
         let flows = |xid, flows: Vec<Flow>| Message::Flows { xid, flows, more: false };
         let message = match action {
             Action::Trace { id, in_port, packets } => {
