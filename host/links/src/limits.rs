@@ -69,6 +69,6 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(15);
 pub const ANSWER: Duration = Duration::from_secs(10);
 /// How often a thread that reads looks whether it is to end.
 pub const END_LOOK: Duration = Duration::from_millis(200);
-/// Messages that wait to be judged. A thread that has more to say waits, and then the switch
-/// holds its events back (PAUSED), which withdraws the verdicts.
-pub const MESSAGES_WAITING: usize = 1024;
+/// Messages that wait to be judged, of 64 KiB at most: 16 MiB. A thread that has more to say
+/// waits, and then the switch holds its events back (PAUSED), which withdraws the verdicts.
+pub const MESSAGES_WAITING: usize = 256;
