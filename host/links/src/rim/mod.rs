@@ -56,7 +56,8 @@ struct Link {
 type Writer = Arc<Mutex<Option<UnixStream>>>;
 
 /// Watches a bridge. Changes of verdicts come until [`Watch`] is dropped; who does not take
-/// them has them waiting. A port of ours begins with [`Verdict::Not`].
+/// them has them waiting. A port of ours begins with [`Verdict::Not`]. If the channel ends before,
+/// nothing is known any more: then no port is joined.
 pub fn watch(places: Places, ours: Vec<OurPort>) -> (Watch, Receiver<Change>) {
     let ends = Arc::new(AtomicBool::new(false));
     let (events, heard) = sync_channel(MESSAGES_WAITING);
