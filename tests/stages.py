@@ -102,7 +102,7 @@ STAGES = [
           "tests/built.py run --beside 3 -vfun-tests-vm -vfun-testguest -vfun-tests-hostile", LOCAL, needs=("guest-kernel",)),
     Stage("hostile", "attacks, chaos, crash matrix",
           "tests/built.py run vfun-tests-hostile -vfun-tests-hostile/guests -- --test-threads 2", LOCAL),
-    Stage("mutants", "mutations find their places", "tests/sim/mutants.py --check", LOCAL),
+    Stage("mutants", "mutations find their places", "tests/sim/mutants.py --check && host/links/tests/mutants.py --check", LOCAL),
     # Both wait most of their time.
     Stage("testguest", "test guests, attackers' guests",
           "tests/built.py run --beside 2 vfun-testguest vfun-tests-hostile/guests -- --test-threads 1", VM,
@@ -132,6 +132,7 @@ STAGES = [
     Stage("bootbond", "the bond that each of Debian's network tools makes", "tests/bootbond.sh", VM, full=True,
           needs=("bootbond-base",)),
     Stage("ports", "ports: Open vSwitch, programs of Debian, the DPDK driver", "tests/ports.sh", VM, full=True),
+    Stage("detector", "the detector of links, on a stock Open vSwitch", "tests/detector.sh", LOCAL, full=True),
     Stage("ovs", "a port of Open vSwitch with DPDK goes from VM to VM", "tests/ovs.sh", VM, full=True,
           needs=("guest-kernel", "ovs")),
     Stage("servers", "what a VF gains for servers of Debian, on a real path", "tests/servers.sh", VM, full=True,

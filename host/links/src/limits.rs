@@ -1,0 +1,74 @@
+//! The limits of what finds direct links, with their reasons.
+
+use std::time::Duration;
+
+/// Longest message of OpenFlow, bytes: its length has 16 bits.
+pub const OPENFLOW_BYTES_MAX: usize = 65_535;
+/// Longest match of a rule, bytes: all fields that Open vSwitch has need some 2,000.
+pub const MATCH_BYTES_MAX: usize = 4096;
+/// Longest message of JSON, bytes: 10,000 ports of a host, of whose rows some 600 are read.
+pub const JSON_BYTES_MAX: usize = 16 << 20;
+/// Deepest nesting of a message of JSON: the database's own needs eight.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// Longest text of one trace, bytes. A trace has at most 4096 steps, each some lines; that of
+/// a point-to-point link has a few lines.
+pub const TRACE_BYTES_MAX: usize = 1 << 20;
+/// Rules that are kept, some 350 bytes each: 70 MB. A switch with more gets no direct links.
+pub const RULES_MAX: usize = 200_000;
+/// Ports of ours on one bridge: each is traced some forty times when all are judged anew.
+pub const OURS_MAX: usize = 4096;
+/// EtherTypes that rules name. Each costs two traces for each port of ours.
+pub const NAMED_TYPES_MAX: usize = 64;
+/// Traces that wait for an answer, of all ports together: the rest is asked later, so that
+/// an event is not behind thousands of answers.
+pub const TRACES_AT_ONCE: usize = 64;
+/// Ports that are judged at once. With thousands of ports those that were asked last would wait
+/// longer than a judgement may take.
+pub const JUDGED_AT_ONCE: usize = 16;
+/// Rules whose flags are asked for one by one. With more, all rules are read again: an answer of
+/// some MB instead of a thousand questions.
+pub const FLAGS_ASKED_MAX: usize = 32;
+/// Characters of a switch's sentence that are shown.
+pub const SENTENCE_CHARS: usize = 240;
+
+/// How long rules must have been still before a port is judged, ms. An operator's script
+/// changes several rules in a row, and each change begins anew. Longer would be most of the
+/// time until a link is there.
+pub const SETTLE_MS: u64 = 10;
+/// First and longest time until a port is looked at again though nothing happened, ms. Each look
+/// without a change doubles it. Rules that the switch hides, and changes of the database that it
+/// carries out a moment after we heard of them, cause no event. Longest: with 100 ports 4,000
+/// traces of 0.1 ms, 4 % of the time of the switch's main thread.
+pub const LOOK_MS_MIN: u64 = 100;
+pub const LOOK_MS_MAX: u64 = 10_000;
+
+/// How long the answers of one judgement may take, ms: a switch that reads 100,000 rules is busy
+/// for some seconds.
+pub const JUDGE_MS: u64 = 10_000;
+
+/// Window in which changes of rules are counted, ms.
+pub const PACE_MS: u64 = 1_000;
+/// Changes in a window above which all verdicts are withdrawn. An event is read in some
+/// ten microseconds, but a controller that writes more is building its rules: what is judged
+/// meanwhile is wrong a moment later.
+pub const PACE_MAX: u32 = 2_000;
+/// Changes in a window below which it is calm again. Far below the other limit, or verdicts would
+/// come and go with a rate near to it.
+pub const PACE_CALM: u32 = 500;
+/// Calm windows in a row after which ports are judged again.
+pub const CALM_WINDOWS: u32 = 2;
+
+/// First and longest pause before a socket is tried again. Each failure doubles it.
+pub const RETRY_MIN: Duration = Duration::from_millis(100);
+pub const RETRY_MAX: Duration = Duration::from_secs(2);
+/// How long a connection may be silent before it is asked whether it is there.
+pub const SILENCE: Duration = Duration::from_secs(5);
+/// How long it may then be silent before it is given up.
+pub const SILENCE_MAX: Duration = Duration::from_secs(15);
+/// How long a write, a trace or the begin of a connection may take.
+pub const ANSWER: Duration = Duration::from_secs(10);
+/// How often a thread that reads looks whether it is to end.
+pub const END_LOOK: Duration = Duration::from_millis(200);
+/// Messages that wait to be judged, of 64 KiB at most: 16 MiB. A thread that has more to say
+/// waits, and then the switch holds its events back (PAUSED), which withdraws the verdicts.
+pub const MESSAGES_WAITING: usize = 256;

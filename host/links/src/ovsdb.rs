@@ -1,0 +1,336 @@
+//! What the switch's database says of one bridge: rows of JSON in, facts out.
+//!
+//! Only columns are asked for that a condition needs, so that a change is one of a fact.
+
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// A mirror of the bridge.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mirror {
+    /// Its name.
+    pub name: String,
+    /// It copies all frames.
+    pub all: bool,
+    /// It copies frames of these ports, from them or to them.
+    pub ports: Vec<String>,
+}
+
+/// A port of the bridge. Fields that are missing have their column's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortFacts {
+    /// It has a QoS.
+    pub qos: bool,
+    /// It speaks LACP.
+    pub lacp: bool,
+    /// Its interfaces; a bond has several.
+    pub interfaces: Vec<InterfaceFacts>,
+}
+
+/// An interface of a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceFacts {
+    /// Its name.
+    pub name: String,
+    /// Its type, such as `dpdk`.
+    pub kind: String,
+    /// DPDK's name of its device.
+    pub devargs: Option<String>,
+    /// Its number in OpenFlow, once the switch has opened it.
+    pub number: Option<u32>,
+    /// Its MTU, once the switch has opened it.
+    pub mtu: Option<u32>,
+    /// What it receives is limited.
+    pub policed: bool,
+    /// It speaks BFD.
+    pub bfd: bool,
+    /// It speaks CFM.
+    pub cfm: bool,
+    /// It speaks LLDP.
+    pub lldp: bool,
+}
+
+/// What holds for the whole bridge.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BridgeFacts {
+    /// It speaks STP.
+    pub stp: bool,
+    /// It speaks RSTP.
+    pub rstp: bool,
+    /// It samples for sFlow.
+    pub sflow: bool,
+    /// It reports to a NetFlow collector.
+    pub netflow: bool,
+    /// It samples for IPFIX.
+    pub ipfix: bool,
+    /// Its mirrors.
+    pub mirrors: Vec<Mirror>,
+    /// It begins to forward by itself when its controller is gone.
+    pub fails_open: bool,
+    /// It keeps rules of its own for a controller that is reached through it.
+    pub in_band: bool,
+    /// It throws rules away when a table is full.
+    pub evicts: bool,
+    /// The whole switch forwards nothing until its rules have been restored.
+    pub restoring: bool,
+}
+
+/// All that is known of the bridge.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The whole.
+    pub bridge: BridgeFacts,
+    /// Its ports, by name.
+    pub ports: BTreeMap<String, PortFacts>,
+}
+
+impl Facts {
+    /// The port that has an interface.
+    pub fn port_of(&self, interface: &str) -> Option<&PortFacts> {
+        // Most ports have the name of their interface.
+        let named = self.ports.get(interface).filter(|p| p.has(interface));
+        named.or_else(|| self.ports.values().find(|p| p.has(interface)))
+    }
+}
+
+impl PortFacts {
+    fn has(&self, interface: &str) -> bool {
+        self.interfaces.iter().any(|i| i.name == interface)
+    }
+
+    /// One of its interfaces.
+    pub fn interface(&self, name: &str) -> Option<&InterfaceFacts> {
+        self.interfaces.iter().find(|i| i.name == name)
+    }
+}
+
+/// Tables and columns that are read.
+const COLUMNS: [(&str, &[&str]); 7] = [
+    ("Open_vSwitch", &["other_config"]),
+    ("Flow_Table", &["overflow_policy"]),
+    (
+        "Bridge",
+        &[
+            "name",
+            "ports",
+            "mirrors",
+            "sflow",
+            "netflow",
+            "ipfix",
+            "stp_enable",
+            "rstp_enable",
+            "fail_mode",
+            "controller",
+            "other_config",
+            "flow_tables",
+        ],
+    ),
+    ("Port", &["name", "interfaces", "qos", "lacp"]),
+    (
+        "Interface",
+        &[
+            "name",
+            "type",
+            "options",
+            "ofport",
+            "mtu",
+            "ingress_policing_rate",
+            "ingress_policing_kpkts_rate",
+            "bfd",
+            "cfm_mpid",
+            "lldp",
+        ],
+    ),
+    ("Mirror", &["name", "select_all", "select_src_port", "select_dst_port"]),
+    ("Controller", &["target", "connection_mode"]),
+];
+
+/// The parameters of the request `monitor`.
+pub fn monitor() -> Value {
+    let tables: Map<String, Value> = COLUMNS
+        .iter()
+        .map(|(table, columns)| (table.to_string(), json!({ "columns": columns })))
+        .collect();
+    json!(["Open_vSwitch", null, tables])
+}
+
+/// The database has something else than its schema says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the switch's database sent rows that are not those of its schema: {0}")]
+pub struct NotItsSchema(&'static str);
+
+type Row = Map<String, Value>;
+
+/// Rows of the tables that are read.
+#[derive(Default)]
+pub struct Rows(BTreeMap<String, BTreeMap<String, Row>>);
+
+impl Rows {
+    /// Takes in the answer to `monitor`, or what an `update` says.
+    pub fn apply(&mut self, tables: &Value) -> Result<(), NotItsSchema> {
+        let tables = tables.as_object().ok_or(NotItsSchema("no tables"))?;
+        for (table, rows) in tables {
+            if !COLUMNS.iter().any(|(known, _)| known == table) {
+                return Err(NotItsSchema("a table that was not asked for"));
+            }
+            let rows = rows.as_object().ok_or(NotItsSchema("no rows"))?;
+            let kept = self.0.entry(table.clone()).or_default();
+            for (uuid, change) in rows {
+                match change.get("new") {
+                    Some(Value::Object(new)) => {
+                        kept.insert(uuid.clone(), new.clone());
+                    }
+                    None | Some(Value::Null) => {
+                        kept.remove(uuid);
+                    }
+                    Some(_) => return Err(NotItsSchema("a row that is none")),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The facts of a bridge, if it is there.
+    pub fn facts(&self, bridge: &str) -> Result<Option<Facts>, NotItsSchema> {
+        let bridges = self.0.get("Bridge").into_iter().flat_map(BTreeMap::values);
+        let Some(row) = bridges.into_iter().find(|r| text(r, "name") == Some(bridge)) else {
+            return Ok(None);
+        };
+        let mut ports = BTreeMap::new();
+        for port in self.rows("Port", row, "ports")? {
+            ports.insert(name(port)?, self.port(port)?);
+        }
+        Ok(Some(Facts { bridge: self.bridge(row)?, ports }))
+    }
+
+    /// The rows of a table that a column refers to.
+    fn rows<'a>(
+        &'a self,
+        table: &str,
+        row: &'a Row,
+        column: &str,
+    ) -> Result<impl Iterator<Item = &'a Row>, NotItsSchema> {
+        let rows = set(row, column)?.iter().map(|uuid| self.row(table, uuid));
+        Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter())
+    }
+
+    /// The row with a UUID. A table without rows is not sent.
+    fn row(&self, table: &str, uuid: &Value) -> Result<&Row, NotItsSchema> {
+        let uuid = uuid.as_array().and_then(|pair| pair.get(1)).and_then(Value::as_str);
+        let row = uuid.and_then(|uuid| self.0.get(table).and_then(|all| all.get(uuid)));
+        row.ok_or(NotItsSchema("a row is missing"))
+    }
+
+    fn bridge(&self, row: &Row) -> Result<BridgeFacts, NotItsSchema> {
+        let mut mirrors = vec![];
+        for mirror in self.rows("Mirror", row, "mirrors")? {
+            let mut ports = vec![];
+            for column in ["select_src_port", "select_dst_port"] {
+                for port in self.rows("Port", mirror, column)? {
+                    ports.push(name(port)?);
+                }
+            }
+            mirrors.push(Mirror { name: name(mirror)?, all: flag(mirror, "select_all")?, ports });
+        }
+        let controllers: Vec<&Row> = self.rows("Controller", row, "controller")?.collect();
+        let remote = |c: &&Row| {
+            let target = text(c, "target").unwrap_or_default();
+            target.starts_with("tcp:") || target.starts_with("ssl:")
+        };
+        let in_band =
+            |c: &&Row| remote(c) && one(c, "connection_mode") != Some(&json!("out-of-band"));
+        let disabled = option(row, "other_config", "disable-in-band")? == Some("true");
+        let tables = map(row, "flow_tables")?.iter().filter_map(|pair| pair.get(1));
+        let mut evicts = false;
+        for table in tables {
+            let policy = self.row("Flow_Table", table)?;
+            evicts |= one(policy, "overflow_policy") == Some(&json!("evict"));
+        }
+        let mut restoring = false;
+        for whole in self.0.get("Open_vSwitch").into_iter().flat_map(BTreeMap::values) {
+            restoring |= option(whole, "other_config", "flow-restore-wait")? == Some("true");
+        }
+        Ok(BridgeFacts {
+            stp: flag(row, "stp_enable")?,
+            rstp: flag(row, "rstp_enable")?,
+            sflow: !set(row, "sflow")?.is_empty(),
+            netflow: !set(row, "netflow")?.is_empty(),
+            ipfix: !set(row, "ipfix")?.is_empty(),
+            mirrors,
+            fails_open: !controllers.is_empty() && one(row, "fail_mode") != Some(&json!("secure")),
+            in_band: !disabled && controllers.iter().any(in_band),
+            evicts,
+            restoring,
+        })
+    }
+
+    fn port(&self, row: &Row) -> Result<PortFacts, NotItsSchema> {
+        let interfaces = self.rows("Interface", row, "interfaces")?.map(interface);
+        Ok(PortFacts {
+            qos: !set(row, "qos")?.is_empty(),
+            lacp: one(row, "lacp").is_some_and(|v| v != "off"),
+            interfaces: interfaces.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn interface(row: &Row) -> Result<InterfaceFacts, NotItsSchema> {
+    let number = |column| one(row, column).and_then(Value::as_u64).and_then(|n| n.try_into().ok());
+    let limited = |column| number(column).is_none_or(|rate: u32| rate != 0);
+    Ok(InterfaceFacts {
+        name: name(row)?,
+        kind: text(row, "type").ok_or(NotItsSchema("an interface without a type"))?.to_owned(),
+        devargs: option(row, "options", "dpdk-devargs")?.map(str::to_owned),
+        // A negative number says that it could not be opened.
+        number: number("ofport"),
+        mtu: number("mtu"),
+        policed: limited("ingress_policing_rate") || limited("ingress_policing_kpkts_rate"),
+        bfd: option(row, "bfd", "enable")? == Some("true"),
+        cfm: one(row, "cfm_mpid").is_some(),
+        lldp: option(row, "lldp", "enable")? == Some("true"),
+    })
+}
+
+fn text<'a>(row: &'a Row, column: &str) -> Option<&'a str> {
+    row.get(column).and_then(Value::as_str)
+}
+
+fn name(row: &Row) -> Result<String, NotItsSchema> {
+    text(row, "name").map(str::to_owned).ok_or(NotItsSchema("a row without a name"))
+}
+
+fn flag(row: &Row, column: &str) -> Result<bool, NotItsSchema> {
+    row.get(column).and_then(Value::as_bool).ok_or(NotItsSchema("a flag is missing"))
+}
+
+/// The members of a column: a set of one stands without its brackets.
+fn set<'a>(row: &'a Row, column: &str) -> Result<&'a [Value], NotItsSchema> {
+    let value = row.get(column).ok_or(NotItsSchema("a column is missing"))?;
+    match value.as_array().map(Vec::as_slice) {
+        Some([kind, Value::Array(members)]) if kind == "set" => Ok(members),
+        _ => Ok(std::slice::from_ref(value)),
+    }
+}
+
+/// The one member of a column that has none or one.
+fn one<'a>(row: &'a Row, column: &str) -> Option<&'a Value> {
+    set(row, column).ok().and_then(<[Value]>::first)
+}
+
+/// A column of names and values, each pair a list.
+fn map<'a>(row: &'a Row, column: &str) -> Result<&'a [Value], NotItsSchema> {
+    let value = row.get(column).ok_or(NotItsSchema("a column is missing"))?;
+    let pairs = value.as_array().filter(|a| a.len() == 2 && a[0] == "map");
+    let pairs = pairs.and_then(|a| a[1].as_array()).ok_or(NotItsSchema("a map is missing"))?;
+    let right = |pair: &Value| pair.as_array().is_some_and(|pair| pair.len() == 2);
+    if pairs.iter().all(right) { Ok(pairs) } else { Err(NotItsSchema("a pair is none")) }
+}
+
+/// What such a column has for a name.
+fn option<'a>(row: &'a Row, column: &str, key: &str) -> Result<Option<&'a str>, NotItsSchema> {
+    let found = map(row, column)?.iter().find(|pair| pair[0] == key);
+    Ok(found.and_then(|pair| pair[1].as_str()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! The sockets around [`Detector`]: a thread for each, which blocks, and one that judges.
+
+mod database;
+mod json;
+mod switch;
+mod tracer;
+
+use crate::detect::{Action, Detector, Event, OurPort, Peer, Verdict};
+use crate::limits::{END_LOOK, MESSAGES_WAITING, RETRY_MAX, RETRY_MIN};
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Where the switch's sockets are, and which bridge is meant.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The folder with `BRIDGE.mgmt` and `ovs-vswitchd.pid`.
+    pub run: PathBuf,
+    /// The database's socket, mostly `db.sock` in the same folder.
+    pub database: PathBuf,
+    /// The bridge's name.
+    pub bridge: String,
+}
+
+/// The verdict about frames of an interface is another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The interface that sends them.
+    pub from: String,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+/// What runs; it ends with this.
+pub struct Watch {
+    ends: Arc<AtomicBool>,
+    events: SyncSender<Event>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What the threads that own a socket have in common.
+#[derive(Clone)]
+struct Link {
+    peer: Peer,
+    places: Places,
+    events: SyncSender<Event>,
+    ends: Arc<AtomicBool>,
+}
+
+/// The connection's other half, while there is one: for those who only write.
+type Writer = Arc<Mutex<Option<UnixStream>>>;
+
+/// Watches a bridge. Changes of verdicts come until [`Watch`] is dropped; who does not take
+/// them has them waiting. A port of ours begins with [`Verdict::Not`]. If the channel ends before,
+/// nothing is known any more: then no port is joined.
+pub fn watch(places: Places, ours: Vec<OurPort>) -> (Watch, Receiver<Change>) {
+    let ends = Arc::new(AtomicBool::new(false));
+    let (events, heard) = sync_channel(MESSAGES_WAITING);
+    let (changes, changed) = channel();
+    let (traces, to_trace) = channel();
+    let writer = Writer::default();
+    let link =
+        |peer| Link { peer, places: places.clone(), events: events.clone(), ends: ends.clone() };
+    let (openflow, database, tracer) = (link(Peer::OpenFlow), link(Peer::Ovsdb), link(Peer::Trace));
+    let judge = Judge { detector: Detector::default(), writer: writer.clone(), traces, changes };
+    let threads = vec![
+        thread::spawn(move || openflow.keep(|link| switch::run(link, &writer))),
+        thread::spawn(move || database.keep(database::run)),
+        thread::spawn(move || tracer.keep(|link| tracer::run(link, &to_trace))),
+        thread::spawn({
+            let ends = ends.clone();
+            move || judge.run(&heard, &ends)
+        }),
+    ];
+    let watch = Watch { ends, events, threads };
+    watch.ours(ours);
+    (watch, changed)
+}
+
+impl Watch {
+    /// These are our ports from now on.
+    pub fn ours(&self, ports: Vec<OurPort>) {
+        // It only fails when the judge is gone, and he goes with this.
+        let _ = self.events.send(Event::Ours(ports));
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Link {
+    fn ended(&self) -> bool {
+        self.ends.load(Ordering::Relaxed)
+    }
+
+    fn tell(&self, event: Event) -> io::Result<()> {
+        self.events.send(event).map_err(|_| io::Error::other("nobody judges any more"))
+    }
+
+    /// Makes a connection again and again, and says each time what was lost.
+    fn keep(&self, run: impl Fn(&Link) -> io::Result<()>) {
+        let mut pause = RETRY_MIN;
+        while !self.ended() {
+            let began = Instant::now();
+            let error = run(self).err();
+            let why = error.map_or_else(|| "it ended".to_owned(), |e| e.to_string());
+            if self.tell(Event::Lost(self.peer, why)).is_err() {
+                return;
+            }
+            // One that soon ends again is a failure as well.
+            let lasted = began.elapsed() > RETRY_MAX;
+            pause = if lasted { RETRY_MIN } else { (pause * 2).min(RETRY_MAX) };
+            self.rest(pause);
+        }
+    }
+
+    /// Waits so long, or until all ends.
+    fn rest(&self, time: Duration) {
+        let until = Instant::now() + time;
+        while !self.ended() && Instant::now() < until {
+            thread::sleep(END_LOOK.min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+}
+
+/// A socket that is given up when it does not take what is written.
+fn connect(path: &std::path::Path) -> io::Result<UnixStream> {
+    let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+    let stream = UnixStream::connect(path).map_err(named)?;
+    stream.set_read_timeout(Some(END_LOOK))?;
+    stream.set_write_timeout(Some(crate::limits::ANSWER))?;
+    Ok(stream)
+}
+
+/// Reads some bytes. Nothing: none came for a moment.
+fn read_some(from: &mut impl io::Read, into: &mut [u8]) -> io::Result<Option<usize>> {
+    match from.read(into) {
+        Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other end closed it")),
+        Ok(n) => Ok(Some(n)),
+        Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+            Ok(None)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+struct Judge {
+    detector: Detector,
+    writer: Writer,
+    traces: Sender<tracer::Question>,
+    changes: Sender<Change>,
+}
+
+impl Judge {
+    fn run(mut self, heard: &Receiver<Event>, ends: &AtomicBool) {
+        let began = Instant::now();
+        let now = || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        while !ends.load(Ordering::Relaxed) {
+            let wait = self.detector.wake().map(|at| at.saturating_sub(now()));
+            let wait = wait.map_or(END_LOOK, Duration::from_millis).min(END_LOOK);
+            let event = match heard.recv_timeout(wait) {
+                Ok(event) => event,
+                Err(RecvTimeoutError::Timeout) => Event::Tick,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            for action in self.detector.handle(now(), event) {
+                self.act(action);
+            }
+        }
+        // Who still has something to say does not wait for ever.
+        while heard.try_recv().is_ok() {}
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Ask(request) => {
+                // Where this fails, the thread that reads says that the connection is lost.
+                let mut writer = self.writer.lock().unwrap_or_else(|e| e.into_inner());
+                if let Some(stream) = &mut *writer
+                    && io::Write::write_all(stream, &request.bytes()).is_err()
+                {
+                    let _ = stream.shutdown(std::net::Shutdown::Both);
+                }
+            }
+            Action::Trace { id, in_port, packets } => {
+                let _ = self.traces.send(tracer::Question { id, in_port, packets });
+            }
+            Action::Changed { from, verdict } => {
+                let _ = self.changes.send(Change { from, verdict });
+            }
+        }
+    }
+}
