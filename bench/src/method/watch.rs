@@ -307,11 +307,13 @@ mod tests {
         let mut busy = std::process::Command::new("sh");
         let mut busy = busy.args(["-c", "while :; do :; done"]).spawn().expect("a shell");
         let watch = Watch::new(&[cpu], []);
-        let (limit, slice) = (Instant::now() + Duration::from_secs(60), Duration::from_millis(20));
+        let (limit, slice) = (Instant::now() + Duration::from_secs(30), Duration::from_millis(20));
         let disturbed = std::iter::repeat_with(|| {
             let (before, start) = (watch.marks(), Instant::now());
             while start.elapsed() < slice {}
-            watch.marks().since(&before).spoils(start.elapsed())
+            // Other machines may take ticks as well: that is not what is asked for here.
+            let found = Disturbance { stolen: 0, ..watch.marks().since(&before) };
+            found.spoils(start.elapsed())
         });
         let noticed = disturbed.take_while(|_| Instant::now() < limit).any(|spoilt| spoilt);
         busy.kill().and_then(|()| busy.wait()).expect("it ends");
