@@ -2,10 +2,9 @@
 //! that wait for them asleep, and nothing else.
 
 use super::Clock;
+use super::helper::in_place;
 use super::samples::{chain, percentiles, warm_up};
 use crate::error::Doing;
-use crate::lab::pin;
-use crate::method::farewell;
 use crate::report::stats::Percentiles;
 use crate::{BenchError, Result};
 use std::path::Path;
@@ -34,14 +33,12 @@ pub fn bare_doorbell(
     let ((there, at_there), (here, at_here)) = (pair()?, pair()?);
     let end = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            pin::to(cpu);
+        in_place(scope, cpu, || {
             while !end.load(Ordering::Acquire) {
                 if at_there.wait(Some(LOST)).unwrap_or(false) {
                     here.ring();
                 }
             }
-            farewell();
         });
         let mut trip = || {
             there.ring();

@@ -12,6 +12,7 @@ mod clock;
 mod copies;
 mod first_call;
 mod floor;
+mod helper;
 mod job;
 mod queues;
 mod rates;

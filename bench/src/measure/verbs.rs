@@ -4,12 +4,13 @@ use super::Clock;
 use super::bells::bare_doorbell;
 use super::queues::{Line, entry_trips};
 use super::samples::{chain, percentiles, rate, warm_up};
-use crate::lab::pin;
+use crate::lab::{Manager, pin};
 use crate::method::{SLICE, Watch, turns};
 use crate::report::stats::Percentiles;
 use crate::report::{VerbsFigure, VerbsRow};
 use crate::{BenchError, Result};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::time::Duration;
 use vfun_window::{cycles, pause};
 use vfunverbs::loopback::{Loopback, OwnPages};
@@ -38,6 +39,8 @@ const AGAIN: [usize; 2] = [4 << 10, 16 << 20];
 /// What the process is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VerbsJob {
+    /// The manager's root.
+    pub root: PathBuf,
     /// Turns of each figure.
     pub turns: usize,
     /// Where the NIC runs, and what is compared with it; none: anywhere.
@@ -136,7 +139,7 @@ impl VerbsRun<'_> {
     /// One short write, from posting to its completion.
     fn latency(&mut self) -> Result<VerbsRow> {
         let clock = self.clock;
-        let turns = turns(self.job.turns, 3, &Watch::new(&self.cpus(), []), |variant, _| {
+        let turns = turns(self.job.turns, 3, &self.watch()?, |variant, _| {
             match variant {
                 0 => {}
                 1 => return Self::settle(),
@@ -155,7 +158,7 @@ impl VerbsRun<'_> {
     /// Many short writes under way.
     fn rate(&mut self) -> Result<VerbsRow> {
         let clock = self.clock;
-        let turns = turns(self.job.turns, 3, &Watch::new(&self.cpus(), []), |variant, _| {
+        let turns = turns(self.job.turns, 3, &self.watch()?, |variant, _| {
             let ns = match variant {
                 0 => flow(&clock, &mut self.program, (1, SHORT, IN_FLIGHT))?,
                 1 => return Self::settle(),
@@ -169,7 +172,7 @@ impl VerbsRun<'_> {
     /// Long writes, beside copies of the same memory by this thread.
     fn bandwidth(&mut self, bytes: u32) -> Result<VerbsRow> {
         let clock = self.clock;
-        let turns = turns(self.job.turns, 3, &Watch::new(&self.cpus(), []), |variant, _| {
+        let turns = turns(self.job.turns, 3, &self.watch()?, |variant, _| {
             let program = &mut self.program;
             let ns = match variant {
                 0 => flow(&clock, program, (1, bytes, LONG_IN_FLIGHT))?,
@@ -192,7 +195,7 @@ impl VerbsRun<'_> {
     /// A program that sleeps until its completion comes.
     fn event(&mut self) -> Result<VerbsRow> {
         let (clock, there) = (self.clock, self.job.service);
-        let turns = turns(self.job.turns, 3, &Watch::new(&self.cpus(), []), |variant, _| {
+        let turns = turns(self.job.turns, 3, &self.watch()?, |variant, _| {
             match variant {
                 0 => {}
                 1 => return Self::settle(),
@@ -210,7 +213,7 @@ impl VerbsRun<'_> {
     /// Some queue pairs that work, beside many that do not.
     fn many(&mut self) -> Result<VerbsRow> {
         let clock = self.clock;
-        let turns = turns(self.job.turns, 3, &Watch::new(&self.cpus(), []), |variant, _| {
+        let turns = turns(self.job.turns, 3, &self.watch()?, |variant, _| {
             let pairs = match variant {
                 0 => MANY,
                 1 => return Self::settle(),
@@ -225,7 +228,7 @@ impl VerbsRun<'_> {
     /// Memory that was never registered, beside copies of as many bytes.
     fn register(&mut self) -> Result<VerbsRow> {
         let clock = self.clock;
-        let turns = turns(self.job.turns, 3, &Watch::new(&self.cpus(), []), |variant, _| {
+        let turns = turns(self.job.turns, 3, &self.watch()?, |variant, _| {
             let program = &mut self.program;
             let samples = match variant {
                 0 => (0..FIRST_TIMES).map(|_| first_time(program)).collect::<Result<_>>()?,
@@ -245,7 +248,7 @@ impl VerbsRun<'_> {
         let clock = self.clock;
         let pages = self.program.pages(bytes).map_err(failed)?;
         self.program.register(&pages, || ()).map_err(failed)?;
-        let turns = turns(self.job.turns, 3, &Watch::new(&self.cpus(), []), |variant, _| {
+        let turns = turns(self.job.turns, 3, &self.watch()?, |variant, _| {
             let program = &self.program;
             let samples = match variant {
                 0 => (0..SAMPLES / 100).map(|_| timed(program, &pages)).collect::<Result<_>>()?,
@@ -257,7 +260,9 @@ impl VerbsRun<'_> {
         Ok(VerbsRow::trips(VerbsFigure::RegisterAgain, bytes as u64, &turns))
     }
 
-    fn cpus(&self) -> Vec<usize> {
-        self.job.caller.into_iter().chain(self.job.service).collect()
+    /// The program, the NIC, and who else works for them.
+    fn watch(&self) -> Result<Watch> {
+        let cpus: Vec<_> = self.job.caller.into_iter().chain(self.job.service).collect();
+        Ok(Watch::new(&cpus, Manager::running(&self.job.root)?.processes()?))
     }
 }

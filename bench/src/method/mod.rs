@@ -1,8 +1,8 @@
 //! The one method by which everything here compares two things on a machine that is not quiet.
 //!
 //! - The variants are run in turns, a few milliseconds each ([`turns`]): what drifts hits all alike.
-//! - The kernel says what disturbed a slice ([`Watch`]): steal, a switch against a thread's will,
-//!   a wait for the processor. Such a slice is dropped, by rules that are fixed here and not after a look
+//! - The kernel says what disturbed a slice ([`Watch`]): how long other machines had the processors, and how long
+//!   its threads had to wait for them. Such a slice is dropped, by rules that are fixed here and not after a look
 //!   at the figures ([`Disturbance::spoils`]).
 //! - Slices that ran beside each other make a pair. The ratio is the median of the pairs, with an
 //!   interval that holds the true one in 95 of 100 runs ([`median_interval`]).
@@ -16,7 +16,7 @@ mod watch;
 pub use compared::{Compared, Pair, Says, over_in_turns};
 pub use interval::median_interval;
 pub use turns::{Turns, turns};
-pub use watch::{Disturbance, Marks, Watch, farewell};
+pub use watch::{Disturbance, Marks, Watch, farewell, ready};
 
 use std::time::Duration;
 

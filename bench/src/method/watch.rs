@@ -12,8 +12,9 @@ const TICK: Duration = Duration::from_millis(10);
 /// A slice is spoilt by what took more than this part of it: a hundredth is what the
 /// narrowest question here asks for (1 %).
 const PART: f64 = 0.01;
-/// A switch against a thread's will in so long is nothing: threads of the kernel run now and then on
-/// the quietest machine, and a slice that lasts for seconds sees some of them. Shorter slices see none.
+/// Where the kernel does not say how long a thread waited: a switch against its will in so long is nothing. Threads
+/// of the kernel run now and then on the quietest machine, and a slice that lasts for seconds sees some of
+/// them. Shorter slices see none.
 const SWITCH_EVERY: Duration = Duration::from_millis(20);
 
 /// What the kernel says of one thread.
@@ -38,6 +39,8 @@ pub struct Marks {
     stolen: u64,
     /// The threads that count, by their process.
     threads: BTreeMap<(u32, u32), Thread>,
+    /// What had been counted for threads that said so when all was ready ([`ready`]).
+    ready: BTreeMap<(u32, u32), Thread>,
 }
 
 /// What disturbed a slice.
@@ -45,8 +48,8 @@ pub struct Marks {
 pub struct Disturbance {
     /// Ticks that other machines took of the processors that count.
     pub stolen: u64,
-    /// Involuntary context switches of the threads that did the work, without those that
-    /// other watched threads caused.
+    /// Involuntary context switches of the threads that did the work and for which the kernel counts no times, without
+    /// those that other watched threads caused. Where it does, the time counts that a switch took.
     pub switches: u64,
     /// How long they had to wait for a processor, but for the same.
     pub delayed: Duration,
@@ -69,7 +72,8 @@ impl Marks {
     pub fn since(&self, before: &Marks) -> Disturbance {
         let mut processors: BTreeMap<u64, Vec<Thread>> = BTreeMap::new();
         for (id, now) in &self.threads {
-            let was = before.threads.get(id).copied().unwrap_or_default();
+            let was = self.ready.get(id).or_else(|| before.threads.get(id));
+            let was = was.copied().unwrap_or_default();
             processors.entry(now.cpu).or_default().push(Thread {
                 ran: now.ran.saturating_sub(was.ran),
                 delayed: now.delayed.saturating_sub(was.delayed),
@@ -90,7 +94,9 @@ impl Marks {
             let siblings_ran = of_all(|t| t.ran) - busiest.ran;
             let siblings = |t: &Thread| t.voluntary + t.involuntary;
             let siblings_switched = of_all(siblings) - siblings(busiest);
-            sum.switches += busiest.involuntary.saturating_sub(siblings_switched);
+            if busiest.ran == 0 && busiest.delayed == 0 {
+                sum.switches += busiest.involuntary.saturating_sub(siblings_switched);
+            }
             sum.delayed += Duration::from_nanos(busiest.delayed.saturating_sub(siblings_ran));
         }
         sum
@@ -126,12 +132,11 @@ impl Watch {
     /// does not count) counts as nothing.
     pub fn marks(&self) -> Marks {
         let stolen = fs::read_to_string("/proc/stat").map(|text| stolen(&text, &self.cpus));
-        let mut threads = BTreeMap::new();
-        if self.pids.contains(&std::process::id())
-            && let Ok(mut ended) = ENDED.lock()
-        {
-            threads = std::mem::take(&mut *ended);
-        }
+        let said = |by: &Mutex<BTreeMap<_, _>>| match self.pids.contains(&std::process::id()) {
+            true => by.lock().map(|mut said| std::mem::take(&mut *said)).unwrap_or_default(),
+            false => BTreeMap::new(),
+        };
+        let (mut threads, ready) = (said(&ENDED), said(&READY));
         for &pid in &self.pids {
             let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
             for task in tasks.flatten() {
@@ -143,20 +148,33 @@ impl Watch {
                 }
             }
         }
-        Marks { stolen: stolen.unwrap_or_default(), threads }
+        Marks { stolen: stolen.unwrap_or_default(), threads, ready }
     }
 }
 
 /// Threads of this process that took part in a slice and ended with it.
 static ENDED: Mutex<BTreeMap<(u32, u32), Thread>> = Mutex::new(BTreeMap::new());
 
+/// What had been counted for threads of this process when a slice was ready.
+static READY: Mutex<BTreeMap<(u32, u32), Thread>> = Mutex::new(BTreeMap::new());
+
+/// Notes what is counted for this thread.
+fn note(to: &Mutex<BTreeMap<(u32, u32), Thread>>) {
+    let own = (std::process::id(), gettid().as_raw_nonzero().get() as u32);
+    if let (Some(counted), Ok(mut to)) = (counted(Path::new("/proc/thread-self")), to.lock()) {
+        to.insert(own, counted);
+    }
+}
+
 /// A thread that ends with its slice says so last of all: what was counted for it would be lost.
 pub fn farewell() {
-    let own = (std::process::id(), gettid().as_raw_nonzero().get() as u32);
-    if let (Some(counted), Ok(mut ended)) = (counted(Path::new("/proc/thread-self")), ENDED.lock())
-    {
-        ended.insert(own, counted);
-    }
+    note(&ENDED);
+}
+
+/// A thread says that all is ready for what is measured in its slice: what the kernel counted for it before, while
+/// threads were made and moved to their processors, disturbed nothing.
+pub fn ready() {
+    note(&READY);
 }
 
 /// What is counted for the thread of this folder of `/proc`.
@@ -200,6 +218,8 @@ fn stolen(stat: &str, cpus: &[usize]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::pin;
+    use std::time::Instant;
 
     const STAT: &str = "cpu  10 0 5 900 1 0 2 30 0 0\ncpu0 5 0 2 450 0 0 1 10 0 0\n\
         cpu1 5 0 3 450 1 0 1 20 0 0\ncpu10 1 1 1 1 1 1 1 99 0 0\nintr 7\n";
@@ -230,7 +250,7 @@ mod tests {
                 },
             )
         };
-        Marks { stolen, threads: threads.iter().map(thread).collect() }
+        Marks { stolen, threads: threads.iter().map(thread).collect(), ready: BTreeMap::new() }
     }
 
     #[test]
@@ -244,17 +264,60 @@ mod tests {
         assert_eq!(after.since(&before), Disturbance::default());
         // Somebody else's program had it once more, for 200 ns.
         let after = marks(4, &[((1, 1), [5_100, 607, 1, 8]), helper, ((2, 2), [0, 0, 0, 0])]);
-        let right = Disturbance { stolen: 1, switches: 1, delayed: Duration::from_nanos(200) };
+        let right = Disturbance { stolen: 1, switches: 0, delayed: Duration::from_nanos(200) };
         assert_eq!(after.since(&before), right);
         // A thread on another processor explains nothing.
         let other = ((1, 8), [400, 90, 1, 1]);
         let after = marks(3, &[((1, 1), [5_100, 107, 1, 6]), other]);
-        let right = Disturbance { stolen: 0, switches: 2, delayed: Duration::from_nanos(190) };
+        let right = Disturbance { stolen: 0, switches: 0, delayed: Duration::from_nanos(190) };
         assert_eq!(after.since(&before), right);
         // Another processor's work counts besides; one that has ended does not.
         let after = marks(3, &[((2, 2), [900, 50, 9, 2])]);
-        let right = Disturbance { stolen: 0, switches: 2, delayed: Duration::from_nanos(50) };
+        let right = Disturbance { stolen: 0, switches: 0, delayed: Duration::from_nanos(50) };
         assert_eq!(after.since(&before), right);
+        // Where the kernel counts no times, switches are all that is known.
+        let after = marks(3, &[((2, 2), [0, 0, 9, 2])]);
+        let right = Disturbance { stolen: 0, switches: 2, delayed: Duration::ZERO };
+        assert_eq!(after.since(&before), right);
+    }
+
+    #[test]
+    fn what_came_before_a_slice_was_ready_does_not_count() {
+        let before = marks(3, &[((1, 1), [100, 7, 1, 5])]);
+        // A helper waited for a processor until it was in its place, and so did the thread that made it.
+        let (own, helper) = (((1, 1), [900, 300, 2, 6]), ((1, 8), [60, 5_000, 1, 1]));
+        let ready = marks(3, &[own, helper]).threads;
+        let at_the_end = [((1, 1), [5_100, 320, 2, 6]), ((1, 8), [4_000, 5_030, 1, 1])];
+        let mut after = marks(3, &at_the_end);
+        let of = Duration::from_nanos;
+        assert_eq!(after.since(&before).delayed, of(313 + 5_030));
+        after.ready = ready;
+        assert_eq!(after.since(&before).delayed, of(20 + 30));
+    }
+
+    /// Who looks takes what threads of this process have said: one test at a time.
+    static LOOKS: Mutex<()> = Mutex::new(());
+
+    /// Another program wants the processor of the thread that works.
+    #[test]
+    fn a_busy_loop_on_the_same_processor_is_a_disturbance() {
+        let _one = LOOKS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let cpu = pin::allowed()[0];
+        let _pinned = pin::Pinned::to(Some(cpu));
+        let mut busy = std::process::Command::new("sh");
+        let mut busy = busy.args(["-c", "while :; do :; done"]).spawn().expect("a shell");
+        let watch = Watch::new(&[cpu], []);
+        let (limit, slice) = (Instant::now() + Duration::from_secs(30), Duration::from_millis(20));
+        let disturbed = std::iter::repeat_with(|| {
+            let (before, start) = (watch.marks(), Instant::now());
+            while start.elapsed() < slice {}
+            // Other machines may take ticks as well: that is not what is asked for here.
+            let found = Disturbance { stolen: 0, ..watch.marks().since(&before) };
+            found.spoils(start.elapsed())
+        });
+        let noticed = disturbed.take_while(|_| Instant::now() < limit).any(|spoilt| spoilt);
+        busy.kill().and_then(|()| busy.wait()).expect("it ends");
+        assert!(noticed, "no slice was dropped");
     }
 
     #[test]
@@ -275,16 +338,20 @@ mod tests {
 
     #[test]
     fn this_thread_is_seen() {
+        let _one = LOOKS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let watch = Watch::new(&[], [std::process::id()]);
         assert_eq!(watch.pids.len(), 1);
         let own = (std::process::id(), gettid().as_raw_nonzero().get() as u32);
         let before = watch.marks().threads[&own];
         let ended = std::thread::spawn(|| {
+            ready();
             farewell();
             gettid().as_raw_nonzero().get() as u32
         });
         let ended = (own.0, ended.join().unwrap());
-        assert!(watch.marks().threads.contains_key(&ended));
+        let marks = watch.marks();
+        assert!(marks.threads.contains_key(&ended) && marks.ready.contains_key(&ended));
+        assert!(!watch.marks().ready.contains_key(&ended), "it is said of one slice");
         // A sleep is a switch of one's own will.
         std::thread::sleep(Duration::from_millis(1));
         assert!(watch.marks().threads[&own].voluntary > before.voluntary);

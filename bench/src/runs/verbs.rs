@@ -40,7 +40,8 @@ pub fn verbs(at: &Where, plan: &VerbsPlan) -> Result<VerbsReport> {
     manager.ask(&Ask::AddFunction { manifest: MANIFEST.into(), file: "function.toml".into() })?;
     progress(format_args!("verbs: a program and the NIC of its host"));
     let turns = (plan.repeats * TURNS) as usize;
-    let job = VerbsJob { turns, service: pins.service(), caller: pins.caller() };
+    let root = manager.root().to_owned();
+    let job = VerbsJob { root, turns, service: pins.service(), caller: pins.caller() };
     let rows = measured(&program, &manager, &job)?;
     let settings = Settings { repeats: plan.repeats, pinning: pins.words(), ..Settings::default() };
     Ok(VerbsReport { machine, settings, rows })

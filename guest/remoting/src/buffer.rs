@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::say;
+use std::os::fd::BorrowedFd;
 use std::sync::Once;
 use std::time::Duration;
 use vfun::{Buffer, BufferRequest, MemoryPlace, MemoryToMove, OwnedPending, PageTable, Unmovable};
@@ -98,6 +99,11 @@ impl Link {
 }
 
 impl Lent {
+    /// As [`Buffer::in_file`].
+    pub fn in_file<T>(&self, f: impl FnOnce(BorrowedFd<'_>, u64) -> T) -> Option<T> {
+        self.buffer.in_file(f)
+    }
+
     /// What the host knows it by.
     pub fn handle(&self) -> u64 {
         self.buffer.handle()

@@ -93,6 +93,12 @@ impl<M: Memory, const N: usize> Consumer<M, N> {
         }
     }
 
+    /// Asks for the line of the next entry, without waiting.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        self.header.mem.prefetch(self.places.word(self.consumed));
+    }
+
     /// Counts the entry that [`Consumer::copy_next`] copied.
     #[inline]
     pub fn count(&mut self) {

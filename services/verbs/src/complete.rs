@@ -84,6 +84,8 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         qp.counts.bytes = qp.counts.bytes.wrapping_add(qp.current.total);
         qp.current.is = false;
         qp.wait = None;
+        // A long copy gave the program time to post it: it comes while this one completes.
+        qp.sends.queue().prefetch();
         let is_drained = qp.state == QpState::Sqd;
         if qp.fixed.all_signaled || qp.current.entry.head.flags & SIGNALED != 0 {
             let (cq, done) = (qp.fixed.send_cq, qp.sent(Status::Success));

@@ -79,7 +79,7 @@ impl Nic {
     ) -> Result<(usize, u32), Errno> {
         let runs = read_runs(runs)?;
         let Which { context, place } = Which::of(pd);
-        self.make(pd, Wants::Region(length), |at| {
+        self.register(pd, Some(Wants::Region(length)), |at| {
             at.context.pds.get(place).ok_or(Errno::INVALID)?;
             let mut region = MadeRegion::new(place, (iova, length, access));
             let key = add_runs(at, &mut region, &runs, lend)?;
@@ -98,7 +98,7 @@ impl Nic {
     ) -> Result<u32, Errno> {
         let runs = read_runs(runs)?;
         let place = Which::of(mr).place;
-        self.of(mr, |at| {
+        self.register(mr, None, |at| {
             let mut region = at.context.regions.remove(place).ok_or(Errno::INVALID)?;
             let done = match region.key {
                 None => add_runs(at, &mut region, &runs, lend),

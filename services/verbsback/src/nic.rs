@@ -75,15 +75,19 @@ impl Nic {
 
     /// Changes what the NIC's thread must know of, also if it sleeps.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Tables) -> T) -> T {
-        let mut turn = self.turn();
-        let done = change(&mut turn);
-        turn.tell();
-        let asleep = self.0.asleep.load(Ordering::SeqCst);
-        drop(turn);
+        let (done, asleep) = self.prepare(change);
         if asleep {
             self.0.waker.ring();
         }
         done
+    }
+
+    /// Changes what the NIC's thread need not know of before a program posts work, which wakes it. Whether it sleeps.
+    fn prepare<T>(&self, change: impl FnOnce(&mut Tables) -> T) -> (T, bool) {
+        let mut turn = self.turn();
+        let done = change(&mut turn);
+        turn.tell();
+        (done, self.0.asleep.load(Ordering::SeqCst))
     }
 
     /// The same of one context whose channel has not ended.
@@ -111,6 +115,21 @@ impl Nic {
     /// What the program of a channel did and has; none before it made a context.
     pub fn counts_of_channel(&self, key: u64) -> Option<QueuesCounts> {
         self.turn().counts_of_channel(key)
+    }
+
+    /// Memory that a program registers, where its VM's quota allows it. No work waits for a region, so the thread sleeps
+    /// on: to wake it takes longer than the call.
+    pub(crate) fn register<T>(
+        &self,
+        native: usize,
+        wants: Option<Wants>,
+        change: impl FnOnce(&mut At<'_>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let register = |tables: &mut Tables| {
+            wants.map_or(Ok(()), |wants| tables.may_have(native, wants))?;
+            change(&mut tables.at(native)?)
+        };
+        self.prepare(register).0
     }
 
     /// A channel of queues came: its key for [`Nic::end_channel`].

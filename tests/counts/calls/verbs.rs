@@ -17,6 +17,8 @@ use vfun_window::{Access, Mapping, WindowMemory, WriteSpan, memfd};
 
 const PAGE: usize = 4096;
 const DEPTH: u32 = 64;
+/// Writes that the NIC does in one turn.
+const BATCH: usize = 16;
 /// Pages of each side of a queue: more than any here needs.
 const SIDE: usize = 8 * PAGE;
 
@@ -145,5 +147,10 @@ pub fn all() {
         let mut got = [0; 8];
         memory[1].read(64, &mut got).expect("inside");
         assert_eq!(u64::from_le_bytes(got), round);
+    });
+    scenario("verbs, 16 writes of 8 bytes under way", || {
+        (0..BATCH).for_each(|_| assert!(!post(&mut x, &a.bells, &head, from), "the NIC is awake"));
+        assert!(run(&mut nic), "it found the writes");
+        (0..BATCH).for_each(|_| assert_eq!(poll(&mut x).status, Status::Success));
     });
 }

@@ -134,6 +134,23 @@ fn a_nic_that_dies_is_an_error_of_the_program_and_the_device_comes_back() {
     run_well(&stand, &VERBS[0]);
 }
 
+/// Also by a program that may write no long files: memory does not move through a file then.
+#[test]
+fn long_memory_moves_whole() {
+    if !can_be_tried() {
+        return;
+    }
+    let stand = offer();
+    let dir = tempfile::tempdir().expect("a folder");
+    let program = compiled(MEMORY, dir.path()).display().to_string();
+    for words in [format!("{program} --sizes"), format!("prlimit --fsize=4096 {program} --sizes")] {
+        let out = command(&stand, &words, true).output().expect("it runs");
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(out.status.success(), "{words}: {}\n{text}", out.status);
+        assert_eq!(text, "regions of a page and of many: ok\n");
+    }
+}
+
 /// What the program of memory cases counts: writes of another thread that registering lost.
 fn lost(text: &str) -> u64 {
     let number = text.lines().find_map(|line| line.strip_prefix("lost "));

@@ -6,9 +6,8 @@ mod lanes;
 mod packets;
 
 use super::Clock;
+use super::helper::in_place;
 use super::samples::{chain, percentiles, rate, warm_up};
-use crate::lab::pin;
-use crate::method::farewell;
 use crate::report::stats::Percentiles;
 use crate::{BenchError, Result};
 use std::hint::black_box;
@@ -80,12 +79,7 @@ pub fn entry_trips<L: Lane>(
     let ((mut out, theirs), (back, mut inn)) = (L::open()?, L::open()?);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            pin::to(there);
-            let echoed = echo::<L>(theirs, back, &stop);
-            farewell();
-            echoed
-        });
+        let other = in_place(scope, there, || echo::<L>(theirs, back, &stop));
         let mut one = [L::blank()];
         let mut trip = || {
             out.put(black_box(&one))?;
@@ -129,12 +123,7 @@ pub fn entries_per_s<L: Lane>(
     let (out, mut inn) = L::open()?;
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            pin::to(there);
-            let poured = pour::<L>(out, batch, &stop);
-            farewell();
-            poured
-        });
+        let other = in_place(scope, there, || pour::<L>(out, batch, &stop));
         let mut batch = vec![L::blank(); batch];
         let mut count = |limit: u64| -> Result<(u64, u64)> {
             let (from, mut entries, mut vain) = (cycles(), 0, Vain::default());

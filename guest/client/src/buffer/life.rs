@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::function::Active;
 use crate::session::SessionInner;
 use crate::transport::Window;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -45,8 +46,8 @@ pub(crate) struct Inner {
     pub bytes: usize,
     pub span: WriteSpan,
     window: Arc<Window>,
-    /// It lies in a further window of the VM, which may be unplugged by itself.
-    further: bool,
+    /// Where it lies in the control window; none: in a further window of the VM, which may be unplugged by itself.
+    offset: Option<u64>,
     /// Whose it is: a child of fork has none of it.
     of: Process,
     /// The function that it belongs to; none: the session's.
@@ -61,7 +62,7 @@ impl Inner {
     pub fn new(
         (handle, bytes, span): (u64, usize, WriteSpan),
         window: &Arc<Window>,
-        further: bool,
+        offset: Option<u64>,
         session: &Arc<SessionInner>,
         function: Option<&Arc<Active>>,
     ) -> Arc<Self> {
@@ -70,7 +71,7 @@ impl Inner {
             bytes,
             span,
             window: window.clone(),
-            further,
+            offset,
             of: Process::current(),
             function: function.map_or_else(Weak::new, Arc::downgrade),
             ended: AtomicBool::new(false),
@@ -109,6 +110,19 @@ impl Inner {
         self.window.transport.take_over(self.handle, offset, memory)
     }
 
+    /// Does something with the window's file and this buffer's place in it, while it cannot end; `None`: it is over,
+    /// or its window is no plain file.
+    pub fn in_file<T>(&self, f: impl FnOnce(BorrowedFd<'_>, u64) -> T) -> Option<T> {
+        if !self.of.is_current() {
+            return None;
+        }
+        let state = self.state();
+        match (&*state, self.offset, self.window.transport.file()) {
+            (State::Open(_), Some(offset), Some(file)) => Some(f(file, offset)),
+            _ => None,
+        }
+    }
+
     /// Fails if it is over; finds that out, too.
     pub fn check(&self) -> Result<()> {
         if !self.of.is_current() {
@@ -120,7 +134,9 @@ impl Inner {
                 true => Over::Renewed,
                 false if released() => Over::Released,
                 // No word of its own says so: the module is asked, at each look.
-                false if self.further && self.window.transport.buffer_over(self.handle) => {
+                false
+                    if self.offset.is_none() && self.window.transport.buffer_over(self.handle) =>
+                {
                     Over::Unplugged
                 }
                 false => return Ok(()),

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::function::Function;
 use crate::session::Session;
 use life::{Inner, put};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Memory that this app and the services of its host both write. A driver reaches it
@@ -107,6 +108,14 @@ impl Buffer {
     /// at any moment, so that no reference to these bytes may be made.
     pub fn as_ptr(&self) -> *mut u8 {
         self.inner.span.as_mut_ptr()
+    }
+
+    /// Does something with the window's file and the place of this buffer's first byte in it, if the window is a plain
+    /// file of this machine. The buffer does not end meanwhile. What is written into its bytes there is in
+    /// the buffer. `None`: it is over, or there is no such file.
+    #[doc(hidden)]
+    pub fn in_file<T>(&self, f: impl FnOnce(BorrowedFd<'_>, u64) -> T) -> Option<T> {
+        self.inner.in_file(f)
     }
 
     /// Moves memory of this process into the buffer, from its byte `offset` on, a multiple of 4096: its pages take the

@@ -45,8 +45,9 @@ pub(super) fn get(
             let _ = put(session, handle, DROP_TIMEOUT);
         }
     })?;
-    let further = ack.range.window.get() != 0;
-    let inner = Inner::new((handle, request.bytes(), span), window, further, session, function);
+    let r = ack.range;
+    let offset = (r.window.get() == 0).then(|| r.offset.get());
+    let inner = Inner::new((handle, request.bytes(), span), window, offset, session, function);
     match function {
         None => session.buffers.adopt(&inner, Over::Closed)?,
         Some(f) => match f.calls.way()? {

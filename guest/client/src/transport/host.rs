@@ -6,7 +6,7 @@ use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -113,6 +113,9 @@ impl Transport for Host {
         access: Access,
     ) -> std::result::Result<Arc<Mapping>, MapError> {
         Mapping::new(&self.window, off, len, access)
+    }
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.window.as_fd())
     }
     fn bells(&self) -> Result<Bells> {
         let works = !self.out.is_empty();

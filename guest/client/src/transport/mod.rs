@@ -18,6 +18,7 @@ pub(crate) use window::{Window, map};
 use crate::buffer::{MemoryPlace, MemoryToMove, Unmovable};
 use crate::endpoint::{Endpoint, TransportKind};
 use crate::error::Result;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,6 +112,11 @@ pub(crate) trait Transport: Send + Sync {
             0 => self.map(off, len, access),
             _ => Err(MapError::Shape),
         }
+    }
+    /// The control window's file, if it is plain memory: then a write to it fills the window as a store does, and
+    /// the kernel makes a page that is written whole without filling it with zeros first.
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
     /// Whether a buffer in a further window is known to be over.
     fn buffer_over(&self, _buffer: u64) -> bool {

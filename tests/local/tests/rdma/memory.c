@@ -3,6 +3,7 @@
  * libibverbs. One line for each case: its name, and "ok" or what was wrong.
  *
  *   memory [ROUNDS]        all cases; a writer beside ROUNDS registrations
+ *   memory --sizes         regions of a page and of many
  *   memory --lost ROUNDS   only counts the writes that registering lost
  *   memory --pinned ROUNDS all cases, where memory stays where it is: nothing is refused
  */
@@ -165,6 +166,30 @@ static char *fresh(size_t pages)
 	if (at == MAP_FAILED)
 		die("mmap");
 	return at;
+}
+
+/* Memory that is long moves in several steps. */
+static void of_many_sizes(void)
+{
+	static const size_t pages[] = {1, 63, 64, 65, 128, 255};
+	size_t n, i;
+
+	for (n = 0; n < sizeof(pages) / sizeof(*pages); n++) {
+		char *at = fresh(pages[n]);
+		struct ibv_mr *mr;
+
+		for (i = 0; i < pages[n] * PAGE; i++)
+			at[i] = (char)(i * 31 + i / PAGE);
+		mr = reg(at, pages[n] * PAGE);
+		for (i = 0; i < pages[n] * PAGE; i++)
+			if (at[i] != (char)(i * 31 + i / PAGE))
+				fail("it has other bytes than before");
+		works(at, pages[n] * PAGE, mr);
+		if (mr)
+			ibv_dereg_mr(mr);
+		munmap(at, pages[n] * PAGE);
+	}
+	report("regions of a page and of many");
 }
 
 static void heap_with_neighbours(void)
@@ -514,6 +539,10 @@ int main(int argc, char **argv)
 	}
 	pinned = argc == 3 && !strcmp(argv[1], "--pinned");
 	connect_pairs();
+	if (argc == 2 && !strcmp(argv[1], "--sizes")) {
+		of_many_sizes();
+		return failures;
+	}
 	heap_with_neighbours();
 	two_in_a_page();
 	reallocated();
