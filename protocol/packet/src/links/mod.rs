@@ -2,11 +2,13 @@
 //! and back, and none is lost, repeated or out of order. Rules: R-LNK of `docs/protocol.md`.
 //! Why it is so: `docs/decisions/0031-handover.md`.
 //!
-//! ```text
-//! LinkedSender ── port ring ──▶ Fence ─▶ switch ─▶ Closer ── port ring ──▶ LinkedReceiver
-//!       ╰───────────────────────── link ring ─────────────────────────────────╯
-//!                         Director: when to turn, and whether it is done
-//! ```
+//! | party | what it does |
+//! |---|---|
+//! | `LinkedSender` | sends into its port's ring, or into the link's |
+//! | `Fence` | reads the port's ring for the switch, and sees the turns in it |
+//! | `Closer` | fills the other port's ring behind the switch, and tells the turns there |
+//! | `LinkedReceiver` | takes from its port's ring, and from the link's in the right order |
+//! | `Director` | the host: when to turn, and whether it is done |
 
 pub(crate) mod closer;
 pub(crate) mod director;
