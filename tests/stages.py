@@ -110,10 +110,6 @@ STAGES = [
     beside("kmod", "kernel module: all warnings, sparse", VM),
     beside("valgrind", "valgrind: protocol", LOCAL),
     beside("debian", "a guest of Debian: our packages by DKMS", VM),
-    beside("packages", "our packages in Debian: install, upgrade, purge", VM),
-    Stage("lintian", "our packages as Debian's checker sees them",
-          "packaging/setup.sh --lintian && packaging/deb-test.sh --lintian", VM, full=True,
-          needs=("guest-vfun", "static-lib")),
     Stage("backports", "kernel module: the newer kernel too", "packaging/kmod.sh --backports", VM, full=True),
     beside("wasm", "WebAssembly", LOCAL, full=True),
     beside("fuzz", "fuzz", LOCAL),
@@ -121,6 +117,11 @@ STAGES = [
     beside("python", "Python package", LOCAL),
     Stage("guests", "real guests", "tests/built.py run vfun-tests-vm", VM,
           needs=("guest-kernel", "debian-base", "guest-vfun")),
+    # It waits most of its time, so that guests run beside it.
+    beside("packages", "our packages in Debian: install, upgrade, purge", VM),
+    Stage("lintian", "our packages as Debian's checker sees them",
+          "packaging/setup.sh --lintian && packaging/deb-test.sh --lintian", VM, full=True,
+          needs=("guest-vfun", "static-lib")),
     beside("lint", "lint", LOCAL),
     beside("doc", "examples in the documentation", LOCAL),
     # From here on nothing is in the background.

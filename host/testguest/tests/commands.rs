@@ -44,14 +44,16 @@ fn commands() {
     // What is left in the background neither blocks nor dies.
     guest.run_ok("sleep 1000 & echo $! >/tmp/pid", SHORT).unwrap();
     guest.run_ok("kill -0 $(cat /tmp/pid)", SHORT).unwrap();
-    // Nothing of all that is left.
-    assert_eq!(
-        guest
-            .run_ok("ls /run/vfun; grep -c /run/vfun /proc/mounts", SHORT)
-            .unwrap()
-            .lines()
-            .count(),
-        2
+    // Nothing of all that is left, once the guest has put its lock away.
+    let left = || guest.run_ok("ls /run/vfun; grep -c /run/vfun /proc/mounts", SHORT).unwrap();
+    let is_clean = || left().lines().count() == 2;
+    assert!(
+        (0..50).any(|_| is_clean() || {
+            thread::sleep(Duration::from_millis(100));
+            false
+        }),
+        "{}",
+        left()
     );
 
     assert!(guest.console().contains("Kernel") || guest.console().len() < 10_000);

@@ -13,7 +13,7 @@ use vfun::{
 };
 use vfun_admin::GrantRow;
 use vfun_mirror::PairRequest;
-use vfun_tests_local::queues::{Mirrored, pair, queues};
+use vfun_tests_local::queues::{MirrorPair, Mirrored, pair, queues};
 use vfun_tests_local::raw::{Raw, negotiate};
 use vfun_tests_local::{Stand, Stop};
 use vfun_wire::limits::QUEUES_PAGES_MAX;
@@ -61,16 +61,23 @@ fn entries_go_there_and_back_and_both_sides_sleep() {
     let rung = || word(&m.queues, host_head::RANG);
     // Both asleep: the first wakes the service, the second the program.
     asleep(&stand, &m.queues);
-    pair.one_by_one(&m.queues, 100).unwrap();
-    let once = rung();
-    assert!(once > 0, "this side sleeps each time, and was rung {once} times");
+    // On a busy machine an answer may come before this side has looked, again and again.
+    let until_rung_after = |before: u64, pair: &mut MirrorPair| {
+        for _ in 0..100 {
+            pair.one_by_one(&m.queues, 100).unwrap();
+            if rung() > before {
+                return rung();
+            }
+        }
+        panic!("this side sleeps, and was never rung");
+    };
+    let once = until_rung_after(0, &mut pair);
     // More than the queues hold, so that each end waits for the other.
     pair.there_and_back(&m.queues, 100_000).unwrap();
-    assert_eq!(pair.there.produced(), 100_100);
-    assert_eq!(pair.back.consumed(), 100_100);
+    assert_eq!(pair.there.produced(), pair.back.consumed());
+    assert!(pair.back.consumed() >= 100_100);
     asleep(&stand, &m.queues);
-    pair.one_by_one(&m.queues, 10).unwrap();
-    assert!(rung() > once);
+    until_rung_after(once, &mut pair);
     assert_eq!(m.queues.stats().unwrap().rang, rung(), "the manager sees it");
     let (calls, errors) = (m.queues.stats().unwrap().calls, m.queues.stats().unwrap().errors);
     assert_eq!((calls, errors), (0, 0), "there are none");
