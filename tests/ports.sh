@@ -34,7 +34,7 @@ if [ "${1-}" = figures ]; then
     VFUN_DPDK_DRIVER=$(packaging/dpdk.sh)
     export VFUN_DPDK_DRIVER
     VFUN_NET_PROGRAMS=$(packaging/net-programs.sh) VFUN_PORTS_FIGURES=1 \
-        exec tests/built.py run vfun-tests-vm -- ports_figures:: --nocapture
+        exec tests/built.py run vfun-tests-vm -- ports_figures:: --nocapture --test-threads 1
 fi
 VFUN_DPDK_DRIVER=$(packaging/dpdk.sh)
 export VFUN_DPDK_DRIVER

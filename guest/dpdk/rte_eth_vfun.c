@@ -280,7 +280,7 @@ static int is_one_place(const struct vfun_port_place *p)
 		return p->port && !p->path && !p->endpoint;
 	if (p->path)
 		return !p->port && !p->endpoint;
-	return !p->mine && !p->theirs && !p->ring && !p->is_owner_said;
+	return !p->is_more_said;
 }
 
 static int place_of(const char *args, struct vfun_port_place *p)
@@ -301,7 +301,8 @@ static int place_of(const char *args, struct vfun_port_place *p)
 	      rte_kvargs_process(kv, "mine", take_number, &p->mine) ||
 	      rte_kvargs_process(kv, "theirs", take_number, &p->theirs) ||
 	      rte_kvargs_process(kv, "ring", take_number, &p->ring);
-	p->is_owner_said = rte_kvargs_count(kv, "owner") > 0;
+	p->is_more_said = rte_kvargs_count(kv, "owner") || rte_kvargs_count(kv, "mine") ||
+		rte_kvargs_count(kv, "theirs") || rte_kvargs_count(kv, "ring");
 	rte_kvargs_free(kv);
 	if (!bad && !is_one_place(p)) {
 		VFUN_LOG(ERR, "give socket= and port= on a host, path=, mine=, theirs= and ring= for a file, or in a VM port= and endpoint=, or nothing\n");

@@ -15,8 +15,8 @@ struct vfun_port_place {
 	char *path;                     /* a file */
 	char *endpoint;                 /* in a VM: the way to its host; NULL: the usual one */
 	uint64_t owner;                 /* the user who may own the socket, beside root and us */
-	int is_owner_said;
 	uint64_t mine, theirs, ring;    /* with a file: where the sides are, and bytes of a ring */
+	int is_more_said;               /* one of these four, or more */
 };
 
 struct vfun_sides {

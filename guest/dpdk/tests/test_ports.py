@@ -100,7 +100,7 @@ class Ports(Case):
             (self.at("a/host") + ",owner=root", "is no number"),
             ("path=/dev/zero", "a ring has a power of two"),
             ("path=/etc/passwd,ring=4096,theirs=8192", "not sealed against shrinking"),
-            ("", "give either"),
+            ("", "give socket= and port="),
             ("ring=many", "ring=many is no number"),
         ]:
             with self.assertRaises(AssertionError, msg=arguments):
