@@ -101,12 +101,15 @@ fn network_vfs_are_shown_while_they_are_lent() {
         "no-tap",
     );
     tell(&nics::Ask::AddVm { name: VmName::new("web", "one"), vm });
-    stand.until("the VFs are shown", |s| {
-        get(s, address).value("virtfun_nics_vfs", &[("pool", "p")]) == Some(2.0)
+    let of = [("client", "web"), ("vm", "one"), ("pool", "p")];
+    // What is shown may be of the moment between the pool and the VM.
+    stand.until("the VFs and the VM are shown", |s| {
+        let seen = get(s, address);
+        seen.value("virtfun_nics_vfs", &[("pool", "p")]) == Some(2.0)
+            && seen.value("virtfun_nics_vm_holds_vf", &of).is_some()
     });
     let seen = get(&stand, address);
     assert_eq!(seen.value("virtfun_nics_up", &[]), Some(1.0));
-    let of = [("client", "web"), ("vm", "one"), ("pool", "p")];
     for name in ["holds_vf", "packet_rate", "agent", "moves_total", "failed_moves_total"] {
         assert_eq!(seen.value(&format!("virtfun_nics_vm_{name}"), &of), Some(0.0), "{name}");
     }
