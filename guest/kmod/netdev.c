@@ -6,7 +6,6 @@
  */
 
 #include <linux/ctype.h>
-#include <asm/unaligned.h>
 
 #include "port.h"
 
@@ -47,7 +46,8 @@ static void copy(void *to, const void *from, unsigned int bytes)
 	unsigned int last = bytes - 8;
 
 	if (words && !boot_cpu_has(X86_FEATURE_FSRM)) {
-		put_unaligned(get_unaligned((const u64 *)(from + last)), (u64 *)(to + last));
+		/* The rest, with what is copied below as well. */
+		memcpy(to + last, from + last, 8);
 		asm volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(words) : : "memory");
 		return;
 	}

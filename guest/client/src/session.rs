@@ -328,7 +328,7 @@ impl Session {
         let features = self.inner.info.features;
         match (features.has(Features::PACKETS), features.has(Features::NET_ADMIN)) {
             (false, _) => Err(Error::Unsupported(
-                "only a program in a VM has ports, through the kernel module (endpoint module), and this session, its module or its host has none",
+                "only a program in a VM has ports, and only through the kernel module: connect by the endpoint 'module', and use a module and a host of this version",
             )),
             (true, false) => Err(Error::Unsupported(
                 "only a program with CAP_NET_ADMIN in the VM's own network namespace may have a port: run it as root",

@@ -224,6 +224,9 @@ fn a_port_outlives_its_service_its_manager_and_its_module() {
     ok(&guest, &format!("ping -i 0.2 {HOST} > /tmp/ping 2>&1 & echo $! > /tmp/ping.pid"));
     stand.kill_vfund();
     ok(&guest, &format!("ping -c 3 {HOST} > /dev/null"));
+    let refused = guest.run("vfun-vm-app port eth1 10.9.0.77", vfun_tests_vm::LONG).unwrap();
+    let said = refused.text();
+    assert!(refused.status == 7 && said.contains("manager"), "{said}");
     stand.start_vfund();
     assert!(is_in_use(&stand, "vm0"), "{}", stand.log());
     reaches(&guest, HOST);

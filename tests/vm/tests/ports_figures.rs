@@ -1,4 +1,5 @@
-//! What a port costs beside QEMU's virtio-net card with a tap device, in one guest, turn by turn.
+//! What a port costs beside QEMU's virtio-net card, in one guest, turn by turn: the kernel's interface
+//! beside a card with a tap device, and testpmd beside a card with vhost-user.
 //!
 //! Nothing is demanded here: a machine that does other work shows other times. `tests/ports.sh
 //! figures` runs it and prints the table.
