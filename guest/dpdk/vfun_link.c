@@ -13,8 +13,8 @@
 /* Room for descriptors: two are due at most. What has no room is closed by the kernel. */
 #define DESCRIPTORS 4
 
-_Static_assert(sizeof(struct vfun_port_ask) == 88, "as the host reads it");
-_Static_assert(sizeof(struct vfun_port_word) == 240, "as the host writes it");
+_Static_assert(sizeof(struct vfun_port_ask) == 96, "as the host reads it");
+_Static_assert(sizeof(struct vfun_port_word) == 248, "as the host writes it");
 
 /* ---- to the host ---------------------------------------------------- */
 

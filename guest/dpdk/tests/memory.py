@@ -16,10 +16,10 @@ SIDE = PAGE + RING
 NEWS_AT = 2 * SIDE + 16
 F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
 # What is said over the socket (guest/dpdk/vfun_link.h).
-ASK = struct.Struct("<QIIQ64s")
-WORD = struct.Struct("<QIIQQQQQ184s")
-ASK_MAGIC = int.from_bytes(b"PORTASK2", "little")
-WORD_MAGIC = int.from_bytes(b"PORTWRD2", "little")
+ASK = struct.Struct("<QIIQQ64s")
+WORD = struct.Struct("<QIIQQQQQQ184s")
+ASK_MAGIC = int.from_bytes(b"PORTASK3", "little")
+WORD_MAGIC = int.from_bytes(b"PORTWRD3", "little")
 ASKS, LETS_GO, GOODBYE = 1, 2, 3
 WELCOME, REFUSED_WORD, MEMORY, DROP = 1, 2, 3, 4
 # Words of a header page (docs/protocol.md, section 16).
@@ -68,7 +68,7 @@ class Driver:
         self.gone, self.over, self.news = [], False, threading.Condition()
 
     def say(self, kind, code=0, handle=0, mine=0, theirs=0, ring=0, news=0, sentence=b"", fds=()):
-        message = WORD.pack(WORD_MAGIC, kind, code, handle, mine, theirs, ring, news, sentence)
+        message = WORD.pack(WORD_MAGIC, kind, code, handle, mine, theirs, ring, news, 0, sentence)
         self.send(message, fds)
 
     def send(self, message, fds=()):
@@ -110,8 +110,8 @@ class Driver:
         message = self.peer.recv(256)
         if len(message) != ASK.size:
             return None
-        magic, kind, zero, handle, name = ASK.unpack(message)
-        if magic != ASK_MAGIC or zero or kind not in ((ASKS,) if self.end is None else (LETS_GO, GOODBYE)):
+        magic, kind, knows, handle, epoch, name = ASK.unpack(message)
+        if magic != ASK_MAGIC or epoch or kind not in ((ASKS,) if self.end is None else (LETS_GO, GOODBYE)):
             raise AssertionError(f"a driver says {message!r}")
         return handle, name.rstrip(b"\0").decode(errors="replace")
 

@@ -15,7 +15,7 @@ from switch import until
 
 
 def word(kind=WELCOME, magic=WORD_MAGIC, **more):
-    told = {"code": 0, "handle": 0, "mine": 0, "theirs": 0, "ring": RING, "news": 0, "sentence": b"", **more}
+    told = {"code": 0, "handle": 0, "mine": 0, "theirs": 0, "ring": RING, "news": 0, "epoch": 0, "sentence": b"", **more}
     return WORD.pack(magic, kind, *told.values())
 
 

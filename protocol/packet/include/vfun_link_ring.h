@@ -36,6 +36,9 @@ extern "C" {
 #define VFUN_LINKED_LINK_OUT 48 /* the link to send over, and the turn to make */
 #define VFUN_LINKED_TURN 49
 #define VFUN_LINKED_LINK_IN 50  /* the link to receive from */
+#define VFUN_LINKED_OUT_PLACE 51 /* where LINK_OUT's memory is, what rings its receiver, */
+#define VFUN_LINKED_OUT_BELL 52
+#define VFUN_LINKED_IN_PLACE 53 /* and where LINK_IN's memory is */
 /* And the driver these. */
 #define VFUN_LINKED_FENCED_LINK 56
 #define VFUN_LINKED_FENCED 57
@@ -120,6 +123,36 @@ static inline uint64_t vfun_linked_look_again_(struct vfun_packet_rx *rx)
 	else
 		rx->bad++;
 	return rx->head;
+}
+
+/* ---- where a link's memory is --------------------------------------- */
+
+/*
+ * A party's two sides of a link lie in a further window of its VM, which another VM shares:
+ * the first one behind the window's header page, the second one behind that.
+ */
+struct vfun_link_place {
+	uint16_t window;        /* its number in this VM */
+	uint64_t ring;          /* bytes of each ring */
+	uint64_t mine, theirs;  /* bytes of the window at which the sides begin */
+	uint64_t end;           /* bytes that the window has at least */
+};
+
+/* Reads a word of VFUN_LINKED_OUT_PLACE or VFUN_LINKED_IN_PLACE; 0: it says nothing that can be. */
+static inline int vfun_link_place_read(struct vfun_link_place *p, uint64_t word)
+{
+	unsigned int power = (unsigned int)(word >> 40) & 0xff;
+	uint64_t side;
+
+	p->window = (uint16_t)(word >> 48);
+	p->ring = power < 64 ? (uint64_t)1 << power : 0;
+	if (!p->window || !vfun_packet_ring_ok(p->ring) || (word & (((uint64_t)1 << 40) - 1)) >> 1)
+		return 0;
+	side = VFUN_PACKET_RING_OFF + p->ring;
+	p->mine = 4096 + (word & 1 ? side : 0);
+	p->theirs = 4096 + (word & 1 ? 0 : side);
+	p->end = 4096 + 2 * side;
+	return 1;
 }
 
 /* ---- the sender in a VM --------------------------------------------- */

@@ -59,6 +59,11 @@ pub mod header {
     pub const TURN: usize = 49;
     /// The link that the VM is to receive from; 0: none.
     pub const LINK_IN: usize = 50;
+    /// Where the memory of LINK_OUT is ([`LinkPlace`](crate::LinkPlace)), what rings its
+    /// receiver (0: nothing), and where the memory of LINK_IN is.
+    pub const OUT_PLACE: usize = 51;
+    pub const OUT_BELL: usize = 52;
+    pub const IN_PLACE: usize = 53;
     // And the switch's driver these:
     /// The link whose turns it sees here, and the last turn that it has seen; 0: none.
     pub const FENCED_LINK: usize = 56;

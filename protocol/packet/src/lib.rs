@@ -33,6 +33,7 @@ pub use links::fence::Fence;
 pub use links::ledger::{Breach, Claims, Ledger};
 pub use links::linked_receiver::LinkedReceiver;
 pub use links::linked_sender::{LinkedSender, Rings};
+pub use links::place::LinkPlace;
 pub use receiver::{Receiver, Taken};
 pub use ring::{Ring, RingError};
 pub use sender::{NotSent, Sender, Sent};

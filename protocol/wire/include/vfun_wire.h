@@ -767,8 +767,8 @@ struct vfun_attach_ack {
 
 /* ---- a port's memory for a switch ----------------------------------- */
 
-#define VFUN_HANDOVER_ASK_MAGIC UINT64_C(0x324b534154524f50)
-#define VFUN_HANDOVER_WORD_MAGIC UINT64_C(0x3244525754524f50)
+#define VFUN_HANDOVER_ASK_MAGIC UINT64_C(0x334b534154524f50)
+#define VFUN_HANDOVER_WORD_MAGIC UINT64_C(0x3344525754524f50)
 #define VFUN_HANDOVER_NAME_BYTES 64
 #define VFUN_HANDOVER_SENTENCE_BYTES 184
 
@@ -776,12 +776,18 @@ struct vfun_attach_ack {
 #define VFUN_PORT_ASK_WANT 1
 #define VFUN_PORT_ASK_LET_GO 2
 #define VFUN_PORT_ASK_GOODBYE 3
+#define VFUN_PORT_ASK_ALLOWED 4		/* handle: a link's number; epoch */
+#define VFUN_PORT_ASK_FORCED 5
+#define VFUN_PORT_ASK_UNLINKED 6
+
+#define VFUN_PORT_KNOWS_LINKS 1		/* in knows, with WANT */
 
 struct vfun_port_ask {
 	uint64_t magic;
 	uint32_t kind;
-	uint32_t zero;
+	uint32_t knows;
 	uint64_t handle;
+	uint64_t epoch;
 	uint8_t name[VFUN_HANDOVER_NAME_BYTES];
 };
 
@@ -790,6 +796,10 @@ struct vfun_port_ask {
 #define VFUN_PORT_WORD_REFUSED 2
 #define VFUN_PORT_WORD_MEMORY 3
 #define VFUN_PORT_WORD_DROP 4
+#define VFUN_PORT_WORD_LINK 5		/* handle: a link's number; sentence: the other port's name */
+#define VFUN_PORT_WORD_ALLOW 6
+#define VFUN_PORT_WORD_FORCE 7
+#define VFUN_PORT_WORD_UNLINK 8
 
 struct vfun_port_word {
 	uint64_t magic;
@@ -800,6 +810,7 @@ struct vfun_port_word {
 	uint64_t theirs;
 	uint64_t ring;
 	uint64_t news;
+	uint64_t epoch;
 	uint8_t sentence[VFUN_HANDOVER_SENTENCE_BYTES];
 };
 

@@ -283,7 +283,7 @@ const OTHER: &str = r#"
 import mmap, os, socket, struct, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 s.connect(sys.argv[1])
-s.send(struct.pack("<QIIQ64s", int.from_bytes(b"PORTASK2", "little"), 1, 0, 0, sys.argv[2].encode()))
+s.send(struct.pack("<QIIQQ64s", int.from_bytes(b"PORTASK3", "little"), 1, 0, 0, 0, sys.argv[2].encode()))
 while True:
     said, fds, _, _ = socket.recv_fds(s, 240, 4)
     _, kind, _, handle, mine, theirs, ring, news = struct.unpack_from("<QIIQQQQQ", said)

@@ -16,3 +16,4 @@ pub(crate) mod fence;
 pub(crate) mod ledger;
 pub(crate) mod linked_receiver;
 pub(crate) mod linked_sender;
+pub(crate) mod place;

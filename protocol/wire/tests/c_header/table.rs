@@ -108,8 +108,8 @@ structs! {
     PagesHead { magic, low, high, secret, reserved }
     Attach { magic, client, credential_len, remote, reserved, credential }
     AttachAck { magic, code, sentence_len, vectors, window_bytes, sentence }
-    PortAsk { magic, kind, zero, handle, name }
-    PortWord { magic, kind, code, handle, mine, theirs, ring, news, sentence }
+    PortAsk { magic, kind, knows, handle, epoch, name }
+    PortWord { magic, kind, code, handle, mine, theirs, ring, news, epoch, sentence }
     FrameHead { body_bytes, kind, reserved, id }
     CallHead { grant, command, reserved }
     CallAnswer { status, broken }
@@ -174,8 +174,9 @@ constants! {
     "PAGES_" [pages] { MAGIC, ENTRIES, ENTRY_BYTES, ENTRY_THERE, ENTRY_WRITE, NO_PAGE }
     "" [attach] { ATTACH_MAGIC }
     "HANDOVER_" [handover] { ASK_MAGIC, WORD_MAGIC, NAME_BYTES, SENTENCE_BYTES }
-    "PORT_ASK_" [handover::ask] { WANT, LET_GO, GOODBYE }
-    "PORT_WORD_" [handover::word] { WELCOME, REFUSED, MEMORY, DROP }
+    "PORT_ASK_" [handover::ask] { WANT, LET_GO, GOODBYE, ALLOWED, FORCED, UNLINKED }
+    "PORT_KNOWS_" [handover::knows] { LINKS }
+    "PORT_WORD_" [handover::word] { WELCOME, REFUSED, MEMORY, DROP, LINK, ALLOW, FORCE, UNLINK }
     "" [ivshmem] {
         PCI_VENDOR, PCI_DEVICE, REG_IVPOSITION, REG_DOORBELL, HOST_PEER, FIRST_VM_PEER,
     }

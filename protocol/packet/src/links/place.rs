@@ -1,0 +1,95 @@
+//! Where a link's memory is, as one word tells a VM.
+
+use crate::layout::RING_OFF;
+use crate::limits::{RING_MAX, RING_MIN};
+
+/// Bytes before the first side: the header page of the window.
+const FIRST: u64 = 4096;
+
+/// Where a party of a link finds its two sides: in a further window that two VMs share. Both
+/// are equally large, and both links between two ports, there and back, use the same two.
+///
+/// In the word: the window's number in this VM from bit 48 on, the ring's power of two from
+/// bit 40 on, and bit 0: the party's own side is the second one. All else is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkPlace {
+    /// The window's number in the party's VM, not 0.
+    pub window: u16,
+    /// Bytes of a ring.
+    pub ring: u64,
+    /// The party's own side is the second one.
+    pub is_second: bool,
+}
+
+impl LinkPlace {
+    /// The largest ring of which two sides have room in a window of so many bytes.
+    pub fn largest_ring(window_bytes: u64) -> Option<u64> {
+        let most = (window_bytes.checked_sub(FIRST)? / 2).checked_sub(RING_OFF as u64)?;
+        let ring = 1 << most.checked_ilog2()?;
+        (ring >= RING_MIN).then_some(ring.min(RING_MAX))
+    }
+
+    pub fn word(self) -> u64 {
+        let power = u64::from(self.ring.ilog2());
+        u64::from(self.window) << 48 | power << 40 | u64::from(self.is_second)
+    }
+
+    /// What a word says; `None`: nothing that can be.
+    pub fn of(word: u64) -> Option<Self> {
+        let ring = 1u64.checked_shl((word >> 40) as u32 & 0xff)?;
+        let place = LinkPlace { window: (word >> 48) as u16, ring, is_second: word & 1 == 1 };
+        let is_right = place.window != 0 && (RING_MIN..=RING_MAX).contains(&ring);
+        (is_right && place.word() == word).then_some(place)
+    }
+
+    /// Bytes of one side.
+    pub fn side(self) -> u64 {
+        RING_OFF as u64 + self.ring
+    }
+
+    /// The window's byte at which the party's own side begins, and the other one.
+    pub fn sides(self) -> (u64, u64) {
+        let (first, second) = (FIRST, FIRST + self.side());
+        if self.is_second { (second, first) } else { (first, second) }
+    }
+
+    /// How long a window is at least that has it.
+    pub fn end(self) -> u64 {
+        FIRST + 2 * self.side()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_says_what_was_put_in_and_nothing_else_is_one() {
+        let place = LinkPlace { window: 7, ring: 1 << 20, is_second: true };
+        assert_eq!(LinkPlace::of(place.word()), Some(place));
+        assert_eq!(place.sides(), (4096 + 4096 + (1 << 20), 4096));
+        for wrong in [
+            0,
+            u64::MAX,
+            LinkPlace { window: 0, ..place }.word(),
+            LinkPlace { ring: RING_MIN / 2, ..place }.word(),
+            LinkPlace { ring: RING_MAX * 2, ..place }.word(),
+            place.word() | 2,
+            place.word() | 1 << 39,
+        ] {
+            assert_eq!(LinkPlace::of(wrong), None, "{wrong:x}");
+        }
+    }
+
+    #[test]
+    fn two_sides_have_room_in_the_window() {
+        assert_eq!(LinkPlace::largest_ring(1 << 20), Some(256 << 10));
+        assert_eq!(LinkPlace::largest_ring(8 << 20), Some(2 << 20));
+        assert_eq!(LinkPlace::largest_ring(4096), None);
+        for power in 20..37 {
+            let ring = LinkPlace::largest_ring(1 << power).unwrap();
+            let place = LinkPlace { window: 1, ring, is_second: false };
+            assert!(place.end() <= 1 << power && LinkPlace::of(place.word()) == Some(place));
+        }
+    }
+}
