@@ -56,6 +56,42 @@ pub fn heard(file: &Path, numbers: Range<u64>) -> (usize, u128) {
     (lost, gap.as_millis())
 }
 
+/// What became of numbers that were sent in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// How many did not come.
+    pub lost: usize,
+    /// How many came that had come already.
+    pub repeated: usize,
+    /// How many came behind a later one.
+    pub late: usize,
+}
+
+/// What [`sink`] wrote of numbers from 0 on.
+pub fn order(file: &Path, sent: u64) -> Order {
+    let bytes = std::fs::read(file).expect("what was heard");
+    let came = bytes.chunks_exact(RECORD).map(|b| number(&b[..8]).expect("eight bytes"));
+    let (mut seen, mut next, mut repeated, mut late) = (HashSet::new(), 0, 0, 0);
+    for n in came.filter(|n| *n < sent) {
+        match seen.insert(n) {
+            false => repeated += 1,
+            true if n < next => late += 1,
+            true => next = n,
+        }
+    }
+    Order { lost: sent as usize - seen.len(), repeated, late }
+}
+
+/// Sends so many numbers at an even pace.
+pub fn sends(to: SocketAddr, every: Duration, count: u64) {
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("a port");
+    for n in 0..count {
+        let due = Instant::now() + every;
+        let _ = socket.send_to(&n.to_le_bytes(), to);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+}
+
 /// Sends numbers at an even pace until the process ends.
 pub fn source(to: SocketAddr, every: Duration) -> ! {
     let socket = UdpSocket::bind("0.0.0.0:0").expect("a port");

@@ -40,6 +40,11 @@ impl Way {
 
 /// A switch whose own interface has the host's address, and a manager that finds it.
 pub fn network(folder: &Path, way: Way) -> (OpenVSwitch, Stand) {
+    network_with(folder, way, &["--ports"])
+}
+
+/// The same with a manager that has these options.
+pub fn network_with(folder: &Path, way: Way, options: &[&str]) -> (OpenVSwitch, Stand) {
     let programs_of_switch = openvswitch::programs().expect("asked for");
     let switch = match way {
         Way::Tap => OpenVSwitch::start_plain(programs_of_switch, folder),
@@ -58,12 +63,12 @@ pub fn network(folder: &Path, way: Way) -> (OpenVSwitch, Stand) {
     std::fs::write("/proc/sys/net/ipv4/conf/all/arp_ignore", "1").unwrap();
     let (rundir, path) = finds(folder);
     let variables = [("OVS_RUNDIR", &*rundir), ("PATH", &*path)];
-    let stand = Stand::of(&programs().join("vfund"), &["--ports"], &variables);
+    let stand = Stand::of(&programs().join("vfund"), options, &variables);
     (switch, stand)
 }
 
 /// By what a manager finds the switch and its programs.
-fn finds(folder: &Path) -> (String, String) {
+pub fn finds(folder: &Path) -> (String, String) {
     let programs = openvswitch::programs().expect("asked for");
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
     (folder.to_str().unwrap().to_owned(), path)
@@ -75,7 +80,7 @@ fn asked(test: &str) -> bool {
 }
 
 /// Frames and bytes of a port, as the switch counts them: from the VM, and to it.
-fn counted(switch: &OpenVSwitch, tap: &str) -> (u64, u64) {
+pub fn counted(switch: &OpenVSwitch, tap: &str) -> (u64, u64) {
     let said = switch.ofctl("dump-ports", BRIDGE, &[tap]);
     let number = |of: &str| {
         let rest = &said[said.find(of).unwrap_or_else(|| panic!("{said}")) + of.len()..];
@@ -86,7 +91,7 @@ fn counted(switch: &OpenVSwitch, tap: &str) -> (u64, u64) {
 }
 
 /// What the interface in the VM has sent and received.
-fn counted_in(guest: &Guest) -> (u64, u64) {
+pub fn counted_in(guest: &Guest) -> (u64, u64) {
     let read = |file: &str| {
         ok(guest, &format!("cat /sys/class/net/eth1/statistics/{file}")).trim().parse().unwrap()
     };

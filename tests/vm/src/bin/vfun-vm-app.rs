@@ -23,7 +23,9 @@
 //!   vfun-vm-app udp-sink PORT FILE          hears numbers, and writes them into the file
 //!   vfun-vm-app udp-heard FILE FROM TO      how many of these numbers did not come, and the
 //!                                           longest time between two that did, ms
-//!   vfun-vm-app udp-source TO EVERY         sends a number each so many µs
+//!   vfun-vm-app udp-order FILE COUNT        of so many numbers from 0 on: how many did not come,
+//!                                           came again, and came behind a later one
+//!   vfun-vm-app udp-source TO EVERY [COUNT] sends a number each so many µs
 //!   vfun-vm-app fill HOW BYTES HEX          has the host's driver fill a buffer with each byte
 //!                                           of HEX, all at once; HOW may be 'contiguous'
 
@@ -68,6 +70,17 @@ fn main() -> ExitCode {
         ["udp-heard", file, from, to] => {
             let (lost, ms) = oneway::heard(Path::new(file), number(from)..number(to));
             println!("{lost} {ms}");
+            Ok(())
+        }
+        ["udp-order", file, sent] => {
+            let oneway::Order { lost, repeated, late } =
+                oneway::order(Path::new(file), number(sent));
+            println!("{lost} {repeated} {late}");
+            Ok(())
+        }
+        ["udp-source", to, every, count] => {
+            let to = to.parse().expect("an address and a port");
+            oneway::sends(to, Duration::from_micros(number(every)), number(count));
             Ok(())
         }
         ["udp-source", to, every] => {

@@ -1,0 +1,298 @@
+//! Direct links: two real guests whose ports a stock Open vSwitch with DPDK joins by its rules go past
+//! it, and are back when its rules or its features want the frames.
+//!
+//! It needs Open vSwitch and the driver, so tests/links.sh runs it.
+
+use crate::ports::{copies, reaches, tell};
+use crate::ports_programs::{BRIDGE, Way, counted, counted_in, finds, network_with};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+use vfun_testguest::{Doorbell, Guest, GuestConfig};
+use vfun_tests_local::{Stand, programs};
+use vfun_tests_vm::boot;
+use vfun_tests_vm::cli::{asked, json};
+use vfun_tests_vm::module::{dmesg, healthy, load, module_config, ok, until};
+use vfun_tests_vm::netns::inside;
+use vfun_tests_vm::openvswitch::{self, OpenVSwitch};
+use vfun_tests_vm::testpmd::driver;
+
+/// The client and its two VMs, each with a port in the switch.
+const CLIENT: &str = "web";
+const VMS: [&str; 2] = ["a", "b"];
+/// How often numbers are sent, in µs, and how many in a round.
+const EVERY: u64 = 2000;
+const NUMBERS: u64 = 3000;
+
+/// Two guests with ports in one switch, and memory that both may have.
+struct Pair {
+    switch: OpenVSwitch,
+    stand: Stand,
+    guests: [Guest; 2],
+    folder: tempfile::TempDir,
+}
+
+fn manifest() -> String {
+    let vm = |vm: &str| {
+        format!("[vm.{vm}]\n[vm.{vm}.ports.eth1]\nswitch = \"{BRIDGE}\"\nway = \"dpdk\"\n")
+    };
+    format!("name = \"{CLIENT}\"\nwindow = \"16 MiB\"\n{}{}", vm(VMS[0]), vm(VMS[1]))
+}
+
+fn qmp(stand: &Stand, vm: &str) -> String {
+    stand.root().join(format!("{vm}.qmp")).display().to_string()
+}
+
+fn config(stand: &Stand, vm: &str) -> GuestConfig {
+    let socket = stand.root().join(format!("ivshmem/{CLIENT}@{vm}.sock"));
+    let mut c = module_config(&format!("links-{vm}"), vec![Doorbell::new(socket)]);
+    c.cpus = 1;
+    c.memory_mib = 320;
+    c.hotplug_ports = 2;
+    c.extra_args = vec!["-qmp".into(), format!("unix:{},server=on,wait=off", qmp(stand, vm))];
+    c.files.push((programs().join("vfun-vm-app"), "/usr/bin/vfun-vm-app".into()));
+    c
+}
+
+fn address(n: usize) -> String {
+    format!("10.9.0.{}", 10 + n)
+}
+
+/// The port's name on the host.
+fn tap(pair: &Pair, n: usize) -> String {
+    let all = json(&pair.stand, &["port", "list"]);
+    let vm = format!("{CLIENT}/{}", VMS[n]);
+    let of = |p: &&Value| p["vm"] == VMS[n] || p["vm"] == vm.as_str();
+    let found = all.as_array().unwrap().iter().find(of);
+    found.unwrap_or_else(|| panic!("{all}"))["tap"].as_str().unwrap().to_owned()
+}
+
+impl Pair {
+    fn start() -> Pair {
+        let folder = tempfile::tempdir().unwrap();
+        let ovs = folder.path().join("ovs");
+        let (switch, stand) = network_with(&ovs, Way::Dpdk, &["--ports", "--links"]);
+        stand.add_client(&manifest()).unwrap();
+        let configs = VMS.map(|vm| config(&stand, vm));
+        let guests = std::thread::scope(|s| {
+            let boots = configs.each_ref().map(|c| s.spawn(|| boot(c)));
+            boots.map(|b| b.join().unwrap())
+        });
+        let pair = Pair { switch, stand, guests, folder };
+        for (n, guest) in pair.guests.iter().enumerate() {
+            load(guest);
+            crate::ports::up(guest, 10 + n as u8);
+            // Else the kernel sends frames when it wants to.
+            ok(guest, "echo 1 > /proc/sys/net/ipv6/conf/eth1/disable_ipv6; true");
+        }
+        pair
+    }
+
+    /// Rules that send all frames of each port to the other one, and nothing else.
+    fn join(&self) {
+        let [a, b] = [tap(self, 0), tap(self, 1)];
+        self.switch.ofctl("del-flows", BRIDGE, &[]);
+        self.switch.ofctl("add-flow", BRIDGE, &[&format!("in_port={a},actions=output:{b}")]);
+        self.switch.ofctl("add-flow", BRIDGE, &[&format!("in_port={b},actions=output:{a}")]);
+    }
+
+    fn plug(&self, vm: &str) {
+        json(&self.stand, &["attach", "--qmp", &qmp(&self.stand, vm), "--window", "pair"]);
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        json(&self.stand, &["links"]).as_array().expect("rows").clone()
+    }
+
+    /// Waits until frames of both directions go over a link, or both through the switch.
+    fn both(&self, state: &str) {
+        let mut last = vec![];
+        let end = std::time::Instant::now() + Duration::from_secs(20);
+        while std::time::Instant::now() < end {
+            last = self.rows();
+            if last.len() == 2 && last.iter().all(|r| r["state"] == state) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let [a, b] = self.guests.each_ref().map(dmesg);
+        let log = self.stand.log();
+        panic!("not {state}: {last:?}\n{log}\n{a}\n{b}\n{}", self.switch.log());
+    }
+
+    /// Numbers from the first guest to the second one, while something else is done.
+    fn numbers(&self, meanwhile: impl FnOnce()) -> String {
+        let [from, to] = &self.guests;
+        ok(
+            to,
+            "killall -q vfun-vm-app; rm -f /tmp/heard; (vfun-vm-app udp-sink 7 /tmp/heard >/dev/null 2>&1 </dev/null &)",
+        );
+        ok(to, "until test -e /tmp/heard; do usleep 10000; done");
+        let send = format!("vfun-vm-app udp-source {}:7 {EVERY} {NUMBERS}", address(1));
+        ok(
+            from,
+            &format!("rm -f /tmp/sent; (({send}; : > /tmp/sent) >/dev/null 2>&1 </dev/null &)"),
+        );
+        meanwhile();
+        ok(
+            from,
+            "for i in $(seq 600); do test -e /tmp/sent && exit 0; usleep 100000; done; exit 1",
+        );
+        ok(to, &format!("usleep 500000; vfun-vm-app udp-order /tmp/heard {NUMBERS}")).trim().into()
+    }
+
+    fn pings(&self, count: u32) {
+        let ping = format!("ping -c {count} -i 0.02 -W 2 {}", address(1));
+        let said = ok(&self.guests[0], &ping);
+        assert!(said.contains(" 0% packet loss"), "{said}");
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
+}
+
+/// What the switch counts for both ports is what both VMs count.
+fn counts_agree(pair: &Pair, before: &[((u64, u64), (u64, u64))]) {
+    let mut last = vec![];
+    let agrees = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        last = counts(pair);
+        let grown = |now: (u64, u64), then: (u64, u64)| (now.0 - then.0, now.1 - then.1);
+        last.iter().zip(before).all(|(now, then)| grown(now.0, then.0) == grown(now.1, then.1))
+    });
+    assert!(agrees, "before {before:?}, now {last:?}");
+}
+
+/// By the switch and by the VM, of each port: frames from the VM, and to it.
+fn counts(pair: &Pair) -> Vec<((u64, u64), (u64, u64))> {
+    let of = |n: usize| (counted(&pair.switch, &tap(pair, n)), counted_in(&pair.guests[n]));
+    (0..2).map(of).collect()
+}
+
+#[test]
+fn two_guests_go_past_a_stock_switch_and_come_back() {
+    let test = "links::two_guests_go_past_a_stock_switch_and_come_back";
+    if driver().is_none() || openvswitch::programs().is_none() || !inside(test) {
+        return;
+    }
+    let mut pair = Pair::start();
+    reaches(&pair.guests[0], &address(1));
+    assert!(pair.rows().iter().all(|r| r["state"] == "switch"), "{:?}", pair.rows());
+
+    // Joined by rules, and with memory in common, they are linked.
+    pair.join();
+    reaches(&pair.guests[0], &address(1));
+    let add = ["window", "add", "pair", "--vm", "web/a", "--vm", "web/b", "--size", "4MiB"];
+    json(&pair.stand, &add);
+    VMS.iter().for_each(|vm| pair.plug(vm));
+    let before = counts(&pair);
+    pair.both("direct");
+    pair.pings(100);
+    let direct = |p: &Pair| p.rows().iter().map(|r| r["frames"].as_u64().unwrap()).sum::<u64>();
+    until("frames are counted", || direct(&pair) >= 200);
+    counts_agree(&pair, &before);
+    copies(&pair.guests[0], &address(0), &pair.guests[1]);
+    copies(&pair.guests[1], &address(1), &pair.guests[0]);
+
+    nobody_is_needed(&pair);
+    a_mirror_sees_all(&pair);
+    flips_lose_nothing(&pair);
+    counts_agree(&pair, &before);
+
+    // The operator wants none.
+    tell(&pair.stand, &["links", "off", "web/a", "web/b"]);
+    pair.both("switch");
+    pair.pings(20);
+    tell(&pair.stand, &["links", "on", "web/a", "web/b"]);
+    pair.both("direct");
+
+    others_die(&mut pair);
+
+    // Without the memory it goes by the switch.
+    json(&pair.stand, &["detach", "--qmp", &qmp(&pair.stand, "b"), "--window", "pair"]);
+    pair.both("switch");
+    pair.pings(20);
+    pair.plug("b");
+    pair.both("direct");
+    pair.pings(20);
+    let (status, said) = asked(&pair.stand, &["links", "explain", "web/a", "web/b"]);
+    assert_eq!(status, 0, "{said}");
+    pair.guests.iter().for_each(healthy);
+}
+
+/// With the switch and the manager stopped, frames go on.
+fn nobody_is_needed(pair: &Pair) {
+    let pid = std::fs::read_to_string(pair.switch.folder().join("ovs-vswitchd.pid")).unwrap();
+    let all = [pid.trim().parse().unwrap(), pair.stand.pid()];
+    all.iter().for_each(|pid| signal(*pid, Signal::STOP));
+    let said = pair.guests[0]
+        .run(&format!("ping -c 50 -i 0.02 -W 2 {}", address(1)), Duration::from_secs(60));
+    all.iter().for_each(|pid| signal(*pid, Signal::CONT));
+    let said = said.unwrap().text();
+    assert!(said.contains(" 0% packet loss"), "{said}");
+    pair.both("direct");
+}
+
+/// A mirror that comes while frames are under way ends the link, and sees each frame from then on.
+fn a_mirror_sees_all(pair: &Pair) {
+    let (switch, from) = (&pair.switch, tap(pair, 0));
+    switch.vsctl(&format!("add-port {BRIDGE} mirror -- set Interface mirror type=internal"));
+    vfun_tests_vm::netns::ip("link set mirror up");
+    pair.both("direct");
+    let order = pair.numbers(|| {
+        switch.vsctl(&format!(
+            "--id=@p get Port {from} -- --id=@m get Port mirror -- \
+             --id=@x create Mirror name=x select-src-port=@p output-port=@m -- \
+             set Bridge {BRIDGE} mirrors=@x"
+        ));
+        until("the link is gone", || pair.rows().iter().any(|r| r["state"] == "switch"));
+        let seen = counted(switch, "mirror").1;
+        until("the mirror sees frames", || counted(switch, "mirror").1 >= seen + 100);
+    });
+    assert_eq!(order, "0 0 0", "lost, repeated, late");
+    switch.vsctl(&format!("clear Bridge {BRIDGE} mirrors"));
+    pair.both("direct");
+}
+
+/// Numbered frames while the rules change again and again.
+fn flips_lose_nothing(pair: &Pair) {
+    let [a, b] = [tap(pair, 0), tap(pair, 1)];
+    let flips = || {
+        let mut flips = 0;
+        let end = std::time::Instant::now() + Duration::from_micros(EVERY * NUMBERS);
+        while std::time::Instant::now() < end {
+            let also = format!("in_port={a},priority=40000,tcp,actions=output:{b},in_port");
+            pair.switch.ofctl("add-flow", BRIDGE, &[&also]);
+            pair.both("switch");
+            pair.switch.ofctl("del-flows", BRIDGE, &[&format!("in_port={a},tcp")]);
+            pair.both("direct");
+            flips += 1;
+        }
+        eprintln!("{flips} flips");
+        assert!(flips > 0);
+    };
+    // What is lost without a flip is no fault of one.
+    assert_eq!(pair.numbers(|| ()), "0 0 0", "without a flip: lost, repeated, late");
+    assert_eq!(pair.numbers(flips), "0 0 0", "lost, repeated, late");
+}
+
+/// The switch and the manager are killed, and others come.
+fn others_die(pair: &mut Pair) {
+    pair.switch.kill_and_start();
+    pair.pings(50);
+    // Nobody has told the new one the rules.
+    pair.join();
+    pair.both("direct");
+    pair.pings(50);
+
+    pair.stand.kill_vfund();
+    pair.pings(50);
+    let folder = pair.folder.path().join("ovs");
+    let (rundir, path) = finds(&folder);
+    pair.stand.start_with(&[("OVS_RUNDIR", &*rundir), ("PATH", &*path)]);
+    pair.both("direct");
+    pair.pings(50);
+    let _: &Path = &folder;
+}
