@@ -138,6 +138,17 @@ impl OpenVSwitch {
         self.succeeds("ovs-ofctl", &[&[question, &*bridge], words].concat())
     }
 
+    /// What the switch itself says.
+    pub fn appctl(&self, words: &str) -> String {
+        self.succeeds("ovs-appctl", &words.split_whitespace().collect::<Vec<_>>())
+    }
+
+    /// The switch's process.
+    pub fn pid(&self) -> u32 {
+        let file = std::fs::read_to_string(self.path("ovs-vswitchd.pid")).expect("it runs");
+        file.trim().parse().expect("a number")
+    }
+
     pub fn vsctl(&self, words: &str) -> String {
         self.vsctl_words(&words.split_whitespace().collect::<Vec<_>>())
     }

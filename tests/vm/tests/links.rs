@@ -7,7 +7,7 @@ use crate::ports::{copies, reaches, tell};
 use crate::ports_programs::{BRIDGE, Way, counted, counted_in, finds, network_with};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 use vfun_testguest::{Doorbell, Guest, GuestConfig};
 use vfun_tests_local::{Stand, programs};
@@ -26,10 +26,10 @@ const EVERY: u64 = 2000;
 const NUMBERS: u64 = 3000;
 
 /// Two guests with ports in one switch, and memory that both may have.
-struct Pair {
-    switch: OpenVSwitch,
-    stand: Stand,
-    guests: [Guest; 2],
+pub struct Pair {
+    pub switch: OpenVSwitch,
+    pub stand: Stand,
+    pub guests: [Guest; 2],
     folder: tempfile::TempDir,
 }
 
@@ -44,18 +44,20 @@ fn qmp(stand: &Stand, vm: &str) -> String {
     stand.root().join(format!("{vm}.qmp")).display().to_string()
 }
 
-fn config(stand: &Stand, vm: &str) -> GuestConfig {
+fn config(stand: &Stand, vm: &str, files: &[(PathBuf, String)]) -> GuestConfig {
     let socket = stand.root().join(format!("ivshmem/{CLIENT}@{vm}.sock"));
     let mut c = module_config(&format!("links-{vm}"), vec![Doorbell::new(socket)]);
     c.cpus = 1;
-    c.memory_mib = 320;
+    c.memory_mib = 384;
+    c.spare_modules.push("pktgen".into());
+    c.files.extend_from_slice(files);
     c.hotplug_ports = 2;
     c.extra_args = vec!["-qmp".into(), format!("unix:{},server=on,wait=off", qmp(stand, vm))];
     c.files.push((programs().join("vfun-vm-app"), "/usr/bin/vfun-vm-app".into()));
     c
 }
 
-fn address(n: usize) -> String {
+pub fn address(n: usize) -> String {
     format!("10.9.0.{}", 10 + n)
 }
 
@@ -69,12 +71,12 @@ fn tap(pair: &Pair, n: usize) -> String {
 }
 
 impl Pair {
-    fn start() -> Pair {
+    pub fn start(files: &[(PathBuf, String)]) -> Pair {
         let folder = tempfile::tempdir().unwrap();
         let ovs = folder.path().join("ovs");
         let (switch, stand) = network_with(&ovs, Way::Dpdk, &["--ports", "--links"]);
         stand.add_client(&manifest()).unwrap();
-        let configs = VMS.map(|vm| config(&stand, vm));
+        let configs = VMS.map(|vm| config(&stand, vm, files));
         let guests = std::thread::scope(|s| {
             let boots = configs.each_ref().map(|c| s.spawn(|| boot(c)));
             boots.map(|b| b.join().unwrap())
@@ -90,11 +92,20 @@ impl Pair {
     }
 
     /// Rules that send all frames of each port to the other one, and nothing else.
-    fn join(&self) {
+    pub fn join(&self) {
         let [a, b] = [tap(self, 0), tap(self, 1)];
         self.switch.ofctl("del-flows", BRIDGE, &[]);
         self.switch.ofctl("add-flow", BRIDGE, &[&format!("in_port={a},actions=output:{b}")]);
         self.switch.ofctl("add-flow", BRIDGE, &[&format!("in_port={b},actions=output:{a}")]);
+    }
+
+    /// Joins them, and gives both memory in common.
+    pub fn link(&self) {
+        self.join();
+        reaches(&self.guests[0], &address(1));
+        let add = ["window", "add", "pair", "--vm", "web/a", "--vm", "web/b", "--size", "4MiB"];
+        json(&self.stand, &add);
+        VMS.iter().for_each(|vm| self.plug(vm));
     }
 
     fn plug(&self, vm: &str) {
@@ -106,7 +117,7 @@ impl Pair {
     }
 
     /// Waits until frames of both directions go over a link, or both through the switch.
-    fn both(&self, state: &str) {
+    pub fn both(&self, state: &str) {
         let mut last = vec![];
         let end = std::time::Instant::now() + Duration::from_secs(20);
         while std::time::Instant::now() < end {
@@ -119,6 +130,12 @@ impl Pair {
         let [a, b] = self.guests.each_ref().map(dmesg);
         let log = self.stand.log();
         panic!("not {state}: {last:?}\n{log}\n{a}\n{b}\n{}", self.switch.log());
+    }
+
+    /// As the operator wants it: over links, or by the switch.
+    pub fn want(&self, direct: bool) {
+        tell(&self.stand, &["links", if direct { "on" } else { "off" }, "web/a", "web/b"]);
+        self.both(if direct { "direct" } else { "switch" });
     }
 
     /// Numbers from the first guest to the second one, while something else is done.
@@ -177,16 +194,12 @@ fn two_guests_go_past_a_stock_switch_and_come_back() {
     if driver().is_none() || openvswitch::programs().is_none() || !inside(test) {
         return;
     }
-    let mut pair = Pair::start();
+    let mut pair = Pair::start(&[]);
     reaches(&pair.guests[0], &address(1));
     assert!(pair.rows().iter().all(|r| r["state"] == "switch"), "{:?}", pair.rows());
 
     // Joined by rules, and with memory in common, they are linked.
-    pair.join();
-    reaches(&pair.guests[0], &address(1));
-    let add = ["window", "add", "pair", "--vm", "web/a", "--vm", "web/b", "--size", "4MiB"];
-    json(&pair.stand, &add);
-    VMS.iter().for_each(|vm| pair.plug(vm));
+    pair.link();
     let before = counts(&pair);
     pair.both("direct");
     pair.pings(100);
@@ -202,11 +215,9 @@ fn two_guests_go_past_a_stock_switch_and_come_back() {
     counts_agree(&pair, &before);
 
     // The operator wants none.
-    tell(&pair.stand, &["links", "off", "web/a", "web/b"]);
-    pair.both("switch");
+    pair.want(false);
     pair.pings(20);
-    tell(&pair.stand, &["links", "on", "web/a", "web/b"]);
-    pair.both("direct");
+    pair.want(true);
 
     others_die(&mut pair);
 
@@ -224,8 +235,7 @@ fn two_guests_go_past_a_stock_switch_and_come_back() {
 
 /// With the switch and the manager stopped, frames go on.
 fn nobody_is_needed(pair: &Pair) {
-    let pid = std::fs::read_to_string(pair.switch.folder().join("ovs-vswitchd.pid")).unwrap();
-    let all = [pid.trim().parse().unwrap(), pair.stand.pid()];
+    let all = [pair.switch.pid(), pair.stand.pid()];
     all.iter().for_each(|pid| signal(*pid, Signal::STOP));
     let said = pair.guests[0]
         .run(&format!("ping -c 50 -i 0.02 -W 2 {}", address(1)), Duration::from_secs(60));
@@ -294,5 +304,4 @@ fn others_die(pair: &mut Pair) {
     pair.stand.start_with(&[("OVS_RUNDIR", &*rundir), ("PATH", &*path)]);
     pair.both("direct");
     pair.pings(50);
-    let _: &Path = &folder;
 }

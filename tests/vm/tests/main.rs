@@ -10,6 +10,7 @@ mod debian;
 mod guest;
 mod libvirt;
 mod links;
+mod links_figures;
 mod module;
 mod module_host;
 mod module_pages;

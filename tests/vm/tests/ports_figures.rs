@@ -114,13 +114,13 @@ fn latency(vm: &str) -> [f64; 2] {
     })
 }
 
-fn median(mut all: Vec<f64>) -> f64 {
+pub fn median(mut all: Vec<f64>) -> f64 {
     all.sort_by(f64::total_cmp);
     all[all.len() / 2]
 }
 
 /// A row: medians of both ways, and the median and the range of the ratio within a round.
-fn row(what: &str, both: &[(f64, f64)]) -> String {
+pub fn row(what: &str, both: &[(f64, f64)]) -> String {
     let ratios: Vec<f64> = both.iter().map(|(port, card)| port / card).collect();
     let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ratios.iter().copied().fold(0.0, f64::max);
@@ -130,7 +130,7 @@ fn row(what: &str, both: &[(f64, f64)]) -> String {
 }
 
 /// Milliseconds of processor time that a process has used, and its children that ended.
-fn used_ms(pid: u32) -> u64 {
+pub fn used_ms(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
     // In ticks of 10 ms.
