@@ -170,21 +170,24 @@ fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
 }
 
+/// Frames from a VM, and to it: as the switch counts them, and as the VM does.
+type Counted = [(u64, u64); 2];
+
 /// What the switch counts for both ports is what both VMs count.
-fn counts_agree(pair: &Pair, before: &[((u64, u64), (u64, u64))]) {
+fn counts_agree(pair: &Pair, before: &[Counted]) {
     let mut last = vec![];
     let agrees = (0..200).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
         last = counts(pair);
         let grown = |now: (u64, u64), then: (u64, u64)| (now.0 - then.0, now.1 - then.1);
-        last.iter().zip(before).all(|(now, then)| grown(now.0, then.0) == grown(now.1, then.1))
+        last.iter().zip(before).all(|(now, then)| grown(now[0], then[0]) == grown(now[1], then[1]))
     });
     assert!(agrees, "before {before:?}, now {last:?}");
 }
 
-/// By the switch and by the VM, of each port: frames from the VM, and to it.
-fn counts(pair: &Pair) -> Vec<((u64, u64), (u64, u64))> {
-    let of = |n: usize| (counted(&pair.switch, &tap(pair, n)), counted_in(&pair.guests[n]));
+/// Of each port.
+fn counts(pair: &Pair) -> Vec<Counted> {
+    let of = |n: usize| [counted(&pair.switch, &tap(pair, n)), counted_in(&pair.guests[n])];
     (0..2).map(of).collect()
 }
 
