@@ -95,7 +95,7 @@ impl<M: Memory> Receiver<M> {
 
     /// The same; at a record of a direct link, what `turn` makes of its kind.
     #[inline(always)]
-    pub(crate) fn next_or(
+    fn next_or(
         &mut self,
         to: &mut [u8],
         turn: impl FnOnce(&mut Self, ControlKind) -> Option<usize>,
@@ -118,6 +118,17 @@ impl<M: Memory> Receiver<M> {
         }
         self.bad();
         None
+    }
+
+    /// The same; a record of a direct link is taken, and is there beside `Some(0)`.
+    #[inline(always)]
+    pub(crate) fn next_or_control(&mut self, to: &mut [u8]) -> (Option<usize>, Option<Control>) {
+        let mut control = None;
+        let found = self.next_or(to, |this, kind| {
+            control = Some(this.control(kind));
+            Some(0)
+        });
+        (found, control)
     }
 
     /// Gives the sender the room of all that came, and shows the counts.
@@ -201,7 +212,7 @@ impl<M: Memory> Receiver<M> {
     }
 
     /// Takes the record of a direct link, which is of this kind.
-    pub(crate) fn control(&mut self, kind: ControlKind) -> Control {
+    fn control(&mut self, kind: ControlKind) -> Control {
         let at = self.ring.word(self.tail);
         self.tail = self.tail.wrapping_add(ALIGN);
         let word = |n| self.mem.load(at + n, Ordering::Relaxed);

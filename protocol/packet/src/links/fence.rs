@@ -93,11 +93,7 @@ impl<M: Memory, L: Memory> Fence<M, L> {
         if self.line.as_ref().is_some_and(|line| line.forced.is_some()) {
             self.look_at_force();
         }
-        let mut control = None;
-        let found = self.port.next_or(to, |port, kind| {
-            control = Some(port.control(kind));
-            Some(0)
-        });
+        let (found, control) = self.port.next_or_control(to);
         if let Some(control) = control {
             self.control(control);
         } else if found.is_some_and(|bytes| bytes != 0) {

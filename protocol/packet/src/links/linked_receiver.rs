@@ -128,11 +128,7 @@ impl<M: Memory> LinkedReceiver<M> {
 
     #[inline]
     fn next_of_port(&mut self, to: &mut [u8]) -> Option<usize> {
-        let mut control = None;
-        let found = self.port.next_or(to, |port, kind| {
-            control = Some(port.control(kind));
-            Some(0)
-        });
+        let (found, control) = self.port.next_or_control(to);
         if let Some(control) = control {
             self.control(control);
         }

@@ -2,10 +2,12 @@
 
 mod cases;
 mod counts;
+mod deaths;
 mod hostile;
 mod memory;
 mod mutant;
 mod random;
 mod runs;
 mod threads;
+mod verdict;
 mod world;

@@ -1,7 +1,9 @@
 //! Runs of the world, each from a seed.
 
+use crate::handover::deaths::Crashes;
 use crate::handover::mutant::{ALL, Mutant};
-use crate::handover::world::{Crashes, Hostile, Kind, Outcome, Plan, World};
+use crate::handover::verdict::{Kind, Outcome};
+use crate::handover::world::{Hostile, Plan, World};
 
 fn run(seed: u64, crashes: Crashes, mutant: Mutant) -> Outcome {
     // Without deaths nobody is ever taken for silent.

@@ -1,0 +1,125 @@
+//! Who dies, how, and when.
+
+use crate::common::plain::peek;
+use crate::handover::memory::Process;
+use crate::handover::world::{World, director};
+use vfun_packet::Stage;
+use vfun_packet::layout::header;
+
+/// Who may die in a run, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crashes {
+    None,
+    /// Between two of its steps; or the link's memory goes away under it, and comes back.
+    Sender,
+    Receiver,
+    Switch,
+    Manager,
+    /// Nobody dies. A VM or the switch is stopped for a while, and then goes on as if nothing
+    /// had been.
+    Stops,
+    /// All of them, after any store. What dies in the middle of a burst may lose it.
+    Anywhere,
+}
+
+impl World {
+    // ---- deaths ----
+
+    pub fn maybe_crash(&mut self) {
+        if self.quiet || !self.random.once_in(200) {
+            return;
+        }
+        let after = self.random.below(16);
+        match self.plan.crashes {
+            Crashes::None => {}
+            Crashes::Sender if after < 8 => self.kill_sender(),
+            Crashes::Receiver if after < 8 => self.kill_receiver(),
+            Crashes::Sender | Crashes::Receiver => self.unplug(),
+            Crashes::Switch => self.kill_driver(),
+            Crashes::Manager => self.restart_manager(),
+            Crashes::Stops => {
+                let until = self.again() + self.random.below(1000);
+                match self.random.below(3) {
+                    0 => self.sender.again = until,
+                    1 => self.receiver.again = until,
+                    _ => self.driver_again = until,
+                }
+            }
+            Crashes::Anywhere => match self.random.below(4) {
+                0 => self.sender.live.iter().for_each(|(p, _)| p.dies_after(after)),
+                1 => self.receiver.live.iter().for_each(|(p, _)| p.dies_after(after)),
+                2 => self.driver.iter().for_each(|d| d.process.dies_after(after)),
+                _ => self.manager.dies_after(after % 3),
+            },
+        }
+    }
+
+    /// The few stores of a turn are where a death may matter.
+    pub fn die_at_turn(&mut self) {
+        let s = &self.shared;
+        let is_due = peek(&s.a, header::ACK) != peek(&s.a_host, header::TURN);
+        let may_die = self.plan.crashes == Crashes::Anywhere && !self.quiet;
+        if may_die && is_due && self.random.once_in(2) {
+            // To publish is 5 stores, and a turn 10 more.
+            let after = self.random.below(17);
+            let live = self.sender.live.iter().filter(|(process, _)| !process.is_dead());
+            live.for_each(|(process, _)| process.dies_after(after));
+        }
+    }
+
+    /// Those that died in the middle of a step.
+    pub fn bury(&mut self) {
+        if self.sender.is_dead() {
+            self.kill_sender();
+        }
+        if self.receiver.is_dead() {
+            self.kill_receiver();
+        }
+        if self.driver.as_ref().is_some_and(|d| d.process.is_dead()) {
+            self.kill_driver();
+        }
+        if self.manager.is_dead() {
+            self.restart_manager();
+        }
+    }
+
+    fn unplug(&mut self) {
+        if self.plan.crashes == Crashes::Sender {
+            self.sender.has_link = false;
+            self.sender.live.iter_mut().for_each(|(_, tx)| tx.detach());
+        } else {
+            self.receiver.has_link = false;
+            self.receiver.live.iter_mut().for_each(|(_, rx)| rx.detach());
+        }
+    }
+
+    fn again(&mut self) -> u64 {
+        self.outcome.crashes += 1;
+        self.now + self.random.below(500)
+    }
+
+    fn kill_sender(&mut self) {
+        let again = self.again();
+        self.sender.kill(again);
+    }
+
+    fn kill_receiver(&mut self) {
+        let again = self.again();
+        self.receiver.kill(again);
+    }
+
+    fn kill_driver(&mut self) {
+        self.driver_again = self.again();
+        let lost = self.driver.take().map_or(0, |driver| driver.queues[0].len());
+        self.dropped += lost as u64;
+    }
+
+    fn restart_manager(&mut self) {
+        // That a link is not used any more stands in the manager's notes.
+        if self.director.stage() != Stage::Over {
+            self.outcome.crashes += 1;
+            self.manager = Process::new();
+            self.director = director(&self.manager, &self.shared, self.clock());
+        }
+    }
+}
