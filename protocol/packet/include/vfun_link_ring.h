@@ -43,8 +43,15 @@ extern "C" {
 /* Words of a line: those of the fence, and the closer's one. */
 #define VFUN_LINKED_STAMP 0
 #define VFUN_LINKED_LAST 1
+#define VFUN_LINKED_ROUND 2     /* how many fences have had this line */
 #define VFUN_LINKED_PASSED 0
 #define VFUN_LINKED_WORDS 8
+
+/*
+ * Bits of the number that a fence gives to a frame. Those above say the how manieth fence of
+ * this line it is, so no number comes twice.
+ */
+#define VFUN_LINKED_STAMP_BITS 48
 
 /* How many milliseconds a switch keeps a frame at most, as drivers reckon. */
 #define VFUN_LINKED_SWITCH_KEEPS_MS 50
@@ -598,26 +605,54 @@ static inline uint64_t vfun_fence_open_(const struct vfun_fence *f)
 	return f->allowed << 1 && back > f->last ? back : 0;
 }
 
+/* The last turn that an earlier driver has seen; 0: none. */
+static inline uint64_t vfun_fence_fenced_(const struct vfun_fence *f)
+{
+	uint64_t known = VFUN_PACKET_LOAD(f->port.mine + VFUN_LINKED_FENCED_LINK);
+	uint64_t fenced = VFUN_PACKET_LOAD(f->port.mine + VFUN_LINKED_FENCED);
+
+	/* The VM may have written there: only a turn of the allowed epoch counts. */
+	return known == f->link && fenced >> 1 == f->allowed && fenced > 1 ? fenced : 0;
+}
+
+/* What was said, on a page that may be another one than before. */
+static inline void vfun_fence_show_(struct vfun_fence *f)
+{
+	VFUN_PACKET_STORE(f->port.mine + VFUN_LINKED_FENCED, f->said);
+	VFUN_PACKET_STORE_RELEASE(f->port.mine + VFUN_LINKED_FENCED_LINK, f->link);
+}
+
 /*
  * A link begins here, of which the manager allows this epoch (0: none yet). The line is
- * zeros, or what an earlier one of this link was. A turn that an earlier driver has seen is
- * said once more, as nobody knows how far it came.
+ * zeros, with a closer that is new as well; or it is what an earlier fence of this link had,
+ * and the closer may go on: frames have larger numbers than those before. A turn that an
+ * earlier driver has seen is said once more, as nobody knows how far it came.
  */
 static inline void vfun_fence_line(struct vfun_fence *f, struct vfun_line *line, uint64_t link,
 				   uint64_t allowed)
 {
-	uint64_t known = VFUN_PACKET_LOAD(f->port.mine + VFUN_LINKED_FENCED_LINK);
-	uint64_t fenced = VFUN_PACKET_LOAD(f->port.mine + VFUN_LINKED_FENCED);
-	/* The VM may have written there: only a turn of the allowed epoch counts. */
-	int is_mine = known == link && fenced >> 1 == allowed && fenced > 1;
+	uint64_t round = VFUN_PACKET_LOAD(line->fence + VFUN_LINKED_ROUND);
 
 	f->line = line;
 	f->link = link;
 	f->allowed = allowed;
 	f->last = allowed << 1 ? (allowed << 1) - 1 : 0;
 	f->is_forced = 0;
-	vfun_fence_see_(f, is_mine ? fenced : 0);
-	VFUN_PACKET_STORE_RELEASE(f->port.mine + VFUN_LINKED_FENCED_LINK, link);
+	VFUN_PACKET_STORE(line->fence + VFUN_LINKED_ROUND, round + 1);
+	if (!round) {
+		vfun_fence_see_(f, vfun_fence_fenced_(f));
+	} else {
+		/*
+		 * The switch may still have frames that an earlier fence has numbered, and
+		 * some of them may be behind the turn that stands in the line.
+		 */
+		if (f->stamp < round << VFUN_LINKED_STAMP_BITS)
+			f->stamp = round << VFUN_LINKED_STAMP_BITS;
+		f->said = VFUN_PACKET_LOAD(line->fence + VFUN_LINKED_LAST);
+		if (f->last < f->said)
+			f->last = f->said;
+	}
+	vfun_fence_show_(f);
 }
 
 /* No link begins here any more. */
@@ -642,8 +677,9 @@ static inline int vfun_fence_renew(struct vfun_fence *f, void *mine, const void 
 		return 0;
 	f->is_forced = 0;
 	open = vfun_fence_open_(f);
-	vfun_fence_see_(f, open ? open : f->said);
-	VFUN_PACKET_STORE_RELEASE(f->port.mine + VFUN_LINKED_FENCED_LINK, f->link);
+	if (open)
+		vfun_fence_see_(f, open);
+	vfun_fence_show_(f);
 	return 0;
 }
 

@@ -71,6 +71,8 @@ pub mod line {
     /// Of the half at the sender's port: the last frame before the last turn, and that turn.
     pub const STAMP: usize = 0;
     pub const LAST: usize = 1;
+    /// How many halves at the sender's port have had this line.
+    pub const ROUND: usize = 2;
     /// Of the half at the receiver's port: the last turn that it has passed on.
     pub const PASSED: usize = 0;
     /// Words of either half: a line, so that the two do not meet.

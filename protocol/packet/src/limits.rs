@@ -8,6 +8,11 @@ pub const RING_MAX: u64 = 64 << 20;
 /// and two VLAN tags, and some to spare.
 pub const FRAME_MAX: u32 = 65600;
 
+/// Bits of the number that a driver's half at a sender's port gives to a frame. Those above
+/// say the how manieth half it is, so no number comes twice. With 10^8 frames a second they
+/// are enough for a month, and 65,536 halves may come one after another.
+pub const STAMP_BITS: u32 = 48;
+
 /// How long a VM may take for a turn. A VM that is stopped for a snapshot takes longer, and
 /// loses its link; one that is only busy does not.
 pub const SILENCE_MS: u64 = 1000;

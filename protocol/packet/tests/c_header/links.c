@@ -127,6 +127,11 @@ static void driver(char op, unsigned long long a, unsigned long long b, unsigned
 	case 'f': read_port((uint32_t)a); break;
 	case 'k': vfun_packet_take(&fence.port); printf("-\n"); break;
 	case 'L': new_line(a, b); break;
+	case 'R':
+		vfun_fence_init(&fence, sides[1], sides[0], RING);
+		vfun_fence_line(&fence, &line, a, b);
+		printf("-\n");
+		break;
 	case 'V': vfun_fence_unline(&fence); printf("-\n"); break;
 	case 'N': vfun_fence_renew(&fence, sides[1], sides[0], RING); printf("-\n"); break;
 	case 'W': printf("%d\n", vfun_fence_allow(&fence, a)); break;

@@ -118,6 +118,11 @@ impl Parties {
                 fence.line(view(&self.halves, 0, 1), a, b);
                 *closer = Closer::new(view(&self.halves, 1, 0), a);
             }
+            // The half at A's port is made anew, and the other one goes on.
+            'R' => {
+                *fence = Fence::new(view(&self.sides, 1, 0), ring());
+                fence.line(view(&self.halves, 0, 1), a, b);
+            }
             'V' => drop(fence.unline()),
             'N' => fence.renew(view(&self.sides, 1, 0), ring()),
             'F' => fence.force(a),
@@ -223,6 +228,7 @@ fn op() -> impl Strategy<Value = LinkOp> {
         1 => plain("DEVNwnnnnkkkkeeee"),
         1 => prop_oneof![9 => Just(7u64), 1 => 6u64..9]
             .prop_flat_map(|link| (0u64..4).prop_map(move |e| ('L', link, e, 0))),
+        1 => (0u64..4).prop_map(|e| ('R', 7, e, 0)),
         1 => (0u64..4).prop_map(|who| ('T', who, 0, 0)),
         1 => (0u64..6, place(), value()).prop_map(|(s, b, c)| ('P', s, b, c)),
     ]

@@ -67,6 +67,8 @@ fn constants() -> Vec<(&'static str, u64)> {
         ("VFUN_LINKED_FENCED", header::FENCED as u64),
         ("VFUN_LINKED_STAMP", line::STAMP as u64),
         ("VFUN_LINKED_LAST", line::LAST as u64),
+        ("VFUN_LINKED_ROUND", line::ROUND as u64),
+        ("VFUN_LINKED_STAMP_BITS", STAMP_BITS.into()),
         ("VFUN_LINKED_PASSED", line::PASSED as u64),
         ("VFUN_LINKED_WORDS", line::WORDS as u64),
         ("VFUN_LINKED_SWITCH_KEEPS_MS", SWITCH_KEEPS_MS),

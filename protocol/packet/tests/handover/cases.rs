@@ -1,7 +1,7 @@
 //! Cases that a seed seldom finds.
 
 use crate::common::plain::{peek, poke};
-use crate::handover::memory::{Process, RING, Shared, ring};
+use crate::handover::memory::{Process, RING, Shared, View, ring};
 use vfun_packet::layout::{header, line};
 use vfun_packet::{Closer, Fence, LinkedReceiver, LinkedSender, Sender, Turn, Way};
 
@@ -12,20 +12,123 @@ fn frame(n: u8) -> [u8; 20] {
     [n; 20]
 }
 
+/// Everybody of one link, of which the drivers know the first epoch.
+struct Rig {
+    s: Shared,
+    p: Process,
+    tx: LinkedSender<View>,
+    rx: LinkedReceiver<View>,
+    fence: Fence<View, View>,
+    closer: Closer<View>,
+    out: Sender<View>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let (s, p) = (Shared::new(), Process::new());
+        poke(&s.a_host, header::LINK_OUT, LINK);
+        poke(&s.b_host, header::LINK_IN, LINK);
+        let mut tx = LinkedSender::new(p.view(&s.a, &s.a_host), ring());
+        let mut rx = LinkedReceiver::new(p.view(&s.b, &s.b_host), ring());
+        let mut fence = Fence::new(p.view(&s.a_host, &s.a), ring());
+        fence.line(p.view(&s.fence, &s.closer), LINK, 1);
+        let closer = Closer::new(p.view(&s.closer, &s.fence), LINK);
+        let out = Sender::new(p.view(&s.b_host, &s.b), ring());
+        assert!(tx.attach(LINK, p.view(&s.link_a, &s.link_b), ring()));
+        rx.attach(LINK, p.view(&s.link_b, &s.link_a), ring());
+        Rig { s, p, tx, rx, fence, closer, out }
+    }
+
+    /// A is told to turn, and sends a frame after it.
+    fn turn(&mut self, turn: Turn, number: u8) {
+        poke(&self.s.a_host, header::TURN, turn.word());
+        self.tx.look();
+        self.send(number);
+    }
+
+    fn send(&mut self, number: u8) {
+        self.tx.put(&frame(number)).unwrap();
+        self.tx.publish();
+    }
+
+    /// What the switch takes from A, with its numbers.
+    fn read(&mut self) -> Vec<(u64, Vec<u8>)> {
+        let (mut read, mut to) = (vec![], [0; 64]);
+        while let Some(bytes) = self.fence.next(&mut to) {
+            if bytes != 0 {
+                read.push((self.fence.stamp(), to[..bytes].to_vec()));
+            }
+        }
+        self.fence.take();
+        read
+    }
+
+    /// It comes out at B's port.
+    fn write(&mut self, read: Vec<(u64, Vec<u8>)>) {
+        self.closer.run(&mut self.out);
+        for (stamp, frame) in read {
+            self.closer.put(&mut self.out, &frame, stamp).unwrap();
+        }
+        self.closer.run(&mut self.out);
+        self.out.publish();
+    }
+
+    fn pass(&mut self) {
+        let read = self.read();
+        self.write(read);
+    }
+
+    /// What B gets.
+    fn receive(&mut self) -> Vec<u8> {
+        let (mut got, mut to) = (vec![], [0; 64]);
+        while let Some(bytes) = self.rx.next(&mut to) {
+            if bytes != 0 {
+                got.push(to[0]);
+            }
+        }
+        self.rx.take();
+        got
+    }
+}
+
+const fn there(epoch: u64) -> Turn {
+    Turn::new(epoch, Way::Link)
+}
+
+const fn back(epoch: u64) -> Turn {
+    Turn::new(epoch, Way::Switch)
+}
+
+/// The driver's half at A's port is made anew while the one at B's goes on: A's frames are
+/// numbered on, so that END does not come before those that are still in the switch.
+#[test]
+fn a_fence_that_is_made_anew_numbers_on() {
+    let mut r = Rig::new();
+    for n in 1..=5 {
+        r.send(n);
+    }
+    // Two of the first five are still in the switch.
+    let mut first = r.read();
+    let rest = first.split_off(3);
+    r.write(first);
+    r.fence = Fence::new(r.p.view(&r.s.a_host, &r.s.a), ring());
+    r.fence.line(r.p.view(&r.s.fence, &r.s.closer), LINK, 1);
+    r.send(6);
+    r.turn(there(1), 7);
+    let behind = r.read();
+    r.write(vec![]);
+    assert_eq!(r.receive(), [1, 2, 3]);
+    r.write(rest);
+    assert_eq!(r.receive(), [4, 5]);
+    r.write(behind);
+    assert_eq!(r.receive(), [6, 7]);
+    assert_eq!(r.closer.late(), 0);
+}
+
 /// B reads what is there at BEGIN, and its port after that, whatever A puts in meanwhile.
 #[test]
 fn a_sender_cannot_keep_the_receiver_at_the_rest() {
-    let (s, p) = (Shared::new(), Process::new());
-    poke(&s.a_host, header::LINK_OUT, LINK);
-    poke(&s.b_host, header::LINK_IN, LINK);
-    let mut tx = LinkedSender::new(p.view(&s.a, &s.a_host), ring());
-    let mut rx = LinkedReceiver::new(p.view(&s.b, &s.b_host), ring());
-    let mut fence = Fence::new(p.view(&s.a_host, &s.a), ring());
-    fence.line(p.view(&s.fence, &s.closer), LINK, 1);
-    let mut closer = Closer::new(p.view(&s.closer, &s.fence), LINK);
-    let mut out = Sender::new(p.view(&s.b_host, &s.b), ring());
-    assert!(tx.attach(LINK, p.view(&s.link_a, &s.link_b), ring()));
-    rx.attach(LINK, p.view(&s.link_b, &s.link_a), ring());
+    let Rig { s, p, mut tx, mut rx, mut fence, mut closer, mut out } = Rig::new();
     let mut to = [0; 64];
     for way in [Way::Link, Way::Switch] {
         poke(&s.a_host, header::TURN, Turn::new(1, way).word());

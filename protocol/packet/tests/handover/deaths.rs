@@ -1,10 +1,10 @@
 //! Who dies, how, and when.
 
 use crate::common::plain::peek;
-use crate::handover::memory::Process;
-use crate::handover::world::{World, director};
-use vfun_packet::Stage;
+use crate::handover::memory::{Process, ring};
+use crate::handover::world::{LINK, World, director, fence};
 use vfun_packet::layout::header;
+use vfun_packet::{Closer, Sender, Stage};
 
 /// Who may die in a run, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,9 @@ pub enum Crashes {
     Receiver,
     Switch,
     Manager,
+    /// One half of the driver is made anew, as when a port is taken out of the switch and
+    /// put in again. The other half goes on, and the switch has what it had.
+    Half,
     /// Nobody dies. A VM or the switch is stopped for a while, and then goes on as if nothing
     /// had been.
     Stops,
@@ -23,8 +26,6 @@ pub enum Crashes {
 }
 
 impl World {
-    // ---- deaths ----
-
     pub fn maybe_crash(&mut self) {
         if self.quiet || !self.random.once_in(200) {
             return;
@@ -37,6 +38,7 @@ impl World {
             Crashes::Sender | Crashes::Receiver => self.unplug(),
             Crashes::Switch => self.kill_driver(),
             Crashes::Manager => self.restart_manager(),
+            Crashes::Half => self.renew_half(after),
             Crashes::Stops => {
                 let until = self.again() + self.random.below(1000);
                 match self.random.below(3) {
@@ -112,6 +114,20 @@ impl World {
         self.driver_again = self.again();
         let lost = self.driver.take().map_or(0, |driver| driver.queues[0].len());
         self.dropped += lost as u64;
+    }
+
+    fn renew_half(&mut self, which: u64) {
+        let Some(epoch) = self.director.epoch() else { return };
+        let Some(driver) = &mut self.driver else { return };
+        self.outcome.crashes += 1;
+        let s = &self.shared;
+        if which.is_multiple_of(2) {
+            driver.fence = fence(&driver.process, s);
+            driver.fence.line(driver.process.view(&s.fence, &s.closer), LINK, epoch);
+        } else {
+            driver.closer = Closer::new(driver.process.view(&s.closer, &s.fence), LINK);
+            driver.tx = Sender::new(driver.process.view(&s.b_host, &s.b), ring());
+        }
     }
 
     fn restart_manager(&mut self) {

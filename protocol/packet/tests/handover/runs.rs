@@ -64,6 +64,11 @@ fn nor_does_it_when_the_manager_dies() {
     all_is_well(Crashes::Manager);
 }
 
+#[test]
+fn nor_does_it_when_half_a_driver_is_made_anew() {
+    all_is_well(Crashes::Half);
+}
+
 /// A VM that is stopped is taken for silent, and finds another world when it goes on.
 #[test]
 fn nor_does_it_when_somebody_is_stopped() {

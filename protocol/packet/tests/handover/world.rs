@@ -323,7 +323,7 @@ impl World {
             (0..line::WORDS).for_each(|word| poke(half, word, 0));
         }
         let s = &self.shared;
-        let mut fence = Fence::new(process.view(&s.a_host, &s.a), ring());
+        let mut fence = fence(&process, s);
         if let Some(epoch) = self.director.epoch() {
             self.allowed = self.allowed.max(epoch);
             fence.line(process.view(&s.fence, &s.closer), LINK, epoch);
@@ -450,6 +450,10 @@ impl World {
             _ => {}
         }
     }
+}
+
+pub fn fence(process: &Process, shared: &Shared) -> Fence<View, View> {
+    Fence::new(process.view(&shared.a_host, &shared.a), ring())
 }
 
 pub fn director(process: &Process, shared: &Shared, now: u64) -> Director<View> {
