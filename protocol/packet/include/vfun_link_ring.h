@@ -56,7 +56,7 @@ extern "C" {
 /* How many milliseconds a switch keeps a frame at most, as drivers reckon. */
 #define VFUN_LINKED_SWITCH_KEEPS_MS 50
 
-/* In VFUN_LINKED_OPEN: no turn of this link is made any more. */
+/* In VFUN_LINKED_OPEN: no turn of this link is made any more. In _PASSED: none is told. */
 #define VFUN_LINKED_NO_MORE (~(uint64_t)0)
 
 /*
@@ -783,7 +783,7 @@ struct vfun_closer {
 	struct vfun_line *line;
 	uint64_t link;
 	uint64_t out;           /* the number of the last frame that came out of the switch */
-	uint64_t passed;        /* the last turn that was told */
+	uint64_t passed;        /* the last turn that was told; VFUN_LINKED_NO_MORE: none is */
 	uint64_t late;          /* how often the time was up before the last frame came out */
 };
 
@@ -804,7 +804,7 @@ static inline uint64_t vfun_closer_due(const struct vfun_closer *c, uint64_t *fe
 {
 	uint64_t last = VFUN_PACKET_LOAD_ACQUIRE(c->line->fence + VFUN_LINKED_LAST);
 
-	if (last == c->passed || !vfun_linked_is_turn_(last))
+	if (last == c->passed || c->passed == VFUN_LINKED_NO_MORE || !vfun_linked_is_turn_(last))
 		return 0;
 	*fence = VFUN_PACKET_LOAD(c->line->fence + VFUN_LINKED_STAMP);
 	return last;
@@ -870,15 +870,12 @@ static inline int vfun_closer_expire(struct vfun_closer *c, struct vfun_packet_t
 }
 
 /*
- * The receiver's port has other memory, of a VM that was started anew. What was to be told is
- * nothing to it.
+ * The receiver's port has other memory, of a VM that was started anew. It knows nothing of
+ * this link: it is told nothing, now or later, and each turn counts as passed on.
  */
 static inline void vfun_closer_renew(struct vfun_closer *c)
 {
-	uint64_t fence, turn = vfun_closer_due(c, &fence);
-
-	if (turn)
-		vfun_closer_passes_(c, turn);
+	vfun_closer_passes_(c, VFUN_LINKED_NO_MORE);
 }
 
 #ifdef __cplusplus

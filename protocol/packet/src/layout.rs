@@ -83,7 +83,7 @@ pub mod line {
 pub const DOWN: u64 = 0;
 pub const UP: u64 = 1;
 
-/// In [`header::OPEN`]: no turn of this link is made any more.
+/// In [`header::OPEN`]: no turn of this link is made any more. In [`line::PASSED`]: none is told.
 pub const NO_MORE: u64 = u64::MAX;
 
 /// In the upper half of a record's head: nothing but the end of the ring.

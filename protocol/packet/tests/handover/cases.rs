@@ -3,7 +3,7 @@
 use crate::common::plain::{peek, poke};
 use crate::handover::memory::{Process, RING, Shared, View, ring};
 use vfun_packet::layout::{header, line};
-use vfun_packet::{Closer, Fence, LinkedReceiver, LinkedSender, Sender, Turn, Way};
+use vfun_packet::{Closer, Fence, LinkedReceiver, LinkedSender, Receiver, Sender, Turn, Way};
 
 const LINK: u64 = 9;
 
@@ -123,6 +123,60 @@ fn a_fence_that_is_made_anew_numbers_on() {
     r.write(behind);
     assert_eq!(r.receive(), [6, 7]);
     assert_eq!(r.closer.late(), 0);
+}
+
+/// A's VM is started anew while frames of the old one are in the switch, on both sides of a
+/// turn: the turn stays between them.
+#[test]
+fn a_sender_that_is_started_anew_moves_no_turn() {
+    let mut r = Rig::new();
+    r.turn(there(1), 1);
+    r.send(2);
+    r.send(3);
+    r.pass();
+    r.turn(back(1), 4);
+    r.send(5);
+    let behind = r.read();
+    r.fence.renew(r.p.view(&Shared::new().a_host, &Shared::new().a), ring());
+    r.write(behind);
+    assert_eq!(r.receive(), [1, 2, 3, 4, 5]);
+}
+
+/// B's VM is started anew and knows of no link: no record comes into its ring any more, and
+/// the frames do. The manager hears all the same that the epoch is over.
+#[test]
+fn a_receiver_that_is_started_anew_finds_no_record() {
+    for is_due in [false, true] {
+        let mut r = Rig::new();
+        r.turn(there(1), 1);
+        let behind = r.read();
+        if !is_due {
+            r.write(behind);
+        }
+        let (host, guest) = (Shared::new().b_host, Shared::new().b);
+        r.out = Sender::new(r.p.view(&host, &guest), ring());
+        r.closer.renew();
+        r.turn(back(1), 2);
+        r.pass();
+        r.send(3);
+        r.pass();
+        assert!(!r.closer.is_due());
+        assert!(r.fence.is_over(1));
+        // A closer that is made anew knows it as well.
+        r.closer = Closer::new(r.p.view(&r.s.closer, &r.s.fence), LINK);
+        assert!(r.fence.allow(2));
+        r.turn(there(2), 4);
+        r.turn(back(2), 5);
+        r.pass();
+        r.closer.expire(&mut r.out);
+        r.out.publish();
+        let mut plain = Receiver::new(r.p.view(&guest, &host), ring());
+        let (mut got, mut to) = (vec![], [0; 64]);
+        while let Some(bytes) = plain.next(&mut to) {
+            got.extend_from_slice(&to[..bytes.min(1)]);
+        }
+        assert_eq!((got, plain.counts().bad), (vec![2, 3, 5], 0));
+    }
 }
 
 /// B reads what is there at BEGIN, and its port after that, whatever A puts in meanwhile.
