@@ -23,15 +23,12 @@ extern "C" {
 
 /* ---- layout --------------------------------------------------------- */
 
-/* Words of a header page that the ends in a VM write. */
-#define VFUN_LINKED_KNOWS 32    /* 1: this party knows links */
+/* Words of a header page that the ends in a VM write, beside those of vfun_packet.h. */
 #define VFUN_LINKED_OUT 33      /* a link, and the last turn that its sender has made */
 #define VFUN_LINKED_ACK 34
-#define VFUN_LINKED_HAS_OUT 35  /* the link whose memory the sender has */
 #define VFUN_LINKED_MAKING 36   /* the last turn that the sender has begun to make */
 #define VFUN_LINKED_IN 40       /* a link, and the last turn that its receiver has made */
 #define VFUN_LINKED_OPEN 41
-#define VFUN_LINKED_HAS_IN 42   /* the link whose memory the receiver has */
 /* The manager writes these on the host's page. */
 #define VFUN_LINKED_LINK_OUT 48 /* the link to send over, and the turn to make */
 #define VFUN_LINKED_TURN 49
@@ -197,7 +194,6 @@ static inline int vfun_linked_tx_init(struct vfun_linked_tx *l, void *mine, cons
 		l->due = last | 1;
 		l->path = VFUN_LINKED_DUE;
 	}
-	VFUN_PACKET_STORE(l->port.mine + VFUN_LINKED_HAS_OUT, (uint64_t)0);
 	VFUN_PACKET_STORE_RELEASE(l->port.mine + VFUN_LINKED_KNOWS, (uint64_t)1);
 	return 0;
 }
@@ -365,7 +361,6 @@ static inline int vfun_linked_rx_init(struct vfun_linked_rx *l, void *mine, cons
 	l->reading = vfun_linked_is_out_(l->open) ? VFUN_LINKED_READS_BOTH : VFUN_LINKED_READS_PORT;
 	l->has_link = 0;
 	l->link_was_first = 0;
-	VFUN_PACKET_STORE(l->port.mine + VFUN_LINKED_HAS_IN, (uint64_t)0);
 	VFUN_PACKET_STORE_RELEASE(l->port.mine + VFUN_LINKED_KNOWS, (uint64_t)1);
 	return 0;
 }

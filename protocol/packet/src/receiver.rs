@@ -1,7 +1,7 @@
 //! The end that takes frames out of a ring.
 
 use crate::control::{Control, ControlKind};
-use crate::layout::header::{BAD, HEAD, REFUSED, TAIL, TAKEN, TAKEN_BYTES, WAKE};
+use crate::layout::header::{BAD, HAS_IN, HEAD, KNOWS, REFUSED, TAIL, TAKEN, TAKEN_BYTES, WAKE};
 use crate::layout::{AHEAD, ALIGN, KIND_FRAME, KIND_SKIP, RECORD_HEAD, record};
 use crate::ring::Ring;
 use vfun_window::Memory;
@@ -51,6 +51,9 @@ impl<M: Memory> Receiver<M> {
             refused: own(REFUSED),
             bad: own(BAD),
         };
+        // This end knows no links, though an earlier one may have (R-LNK-11).
+        mem.store(HAS_IN, 0, Ordering::Relaxed);
+        mem.store(KNOWS, 0, Ordering::Release);
         Receiver { ring, tail, told: tail, head: tail, counts, mem }
     }
 

@@ -36,9 +36,8 @@ impl<M: Memory> LinkedReceiver<M> {
     pub fn new(mem: M, ring: Ring) -> Self {
         let own = |word| mem.load_own(word, Ordering::Relaxed);
         let (number, open) = (own(IN), own(OPEN));
-        mem.store(HAS_IN, 0, Ordering::Relaxed);
-        mem.store(KNOWS, 1, Ordering::Release);
         let port = Receiver::new(mem, ring);
+        port.memory().store(KNOWS, 1, Ordering::Release);
         let reading = reading_after(open);
         LinkedReceiver { port, link: None, reading, number, open, link_was_first: false }
     }

@@ -48,9 +48,9 @@ impl<M: Memory> LinkedSender<M> {
             }
             _ => Path::Port(None),
         };
-        mem.store(HAS_OUT, 0, Ordering::Relaxed);
-        mem.store(KNOWS, 1, Ordering::Release);
-        LinkedSender { port: Sender::new(mem, ring), path, link, made, seen: 0 }
+        let port = Sender::new(mem, ring);
+        port.memory().store(KNOWS, 1, Ordering::Release);
+        LinkedSender { port, path, link, made, seen: 0 }
     }
 
     /// The port's ring.

@@ -95,11 +95,16 @@ static void new_line(uint64_t link, uint64_t allowed)
 
 static void take_up(unsigned long long who)
 {
-	switch (who % 4) {
+	struct vfun_packet_tx plain_tx;
+	struct vfun_packet_rx plain_rx;
+
+	switch (who % 6) {
 	case 0: vfun_linked_tx_init(&tx, sides[0], sides[1], RING); break;
 	case 1: vfun_linked_rx_init(&rx, sides[2], sides[3], RING); break;
 	case 2: vfun_fence_init(&fence, sides[1], sides[0], RING); break;
 	case 3: vfun_packet_tx_init(&out, sides[3], sides[2], RING); break;
+	case 4: vfun_packet_tx_init(&plain_tx, sides[0], sides[1], RING); break;
+	case 5: vfun_packet_rx_init(&plain_rx, sides[2], sides[3], RING); break;
 	}
 	printf("-\n");
 }

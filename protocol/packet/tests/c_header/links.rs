@@ -10,7 +10,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use vfun_packet::layout::{CONTROL_BYTES, header, line};
-use vfun_packet::{Closer, Fence, LinkedReceiver, LinkedSender, Ring, Sender};
+use vfun_packet::{Closer, Fence, LinkedReceiver, LinkedSender, Receiver, Ring, Sender};
 
 /// An operation as the C program reads it: a letter and three numbers.
 type LinkOp = (char, u64, u64, u64);
@@ -134,7 +134,10 @@ impl Parties {
     }
 
     fn take_up(&mut self, who: u64) {
-        match who % 4 {
+        match who % 6 {
+            // Ends that know no links.
+            4 => drop(Sender::new(view(&self.sides, 0, 1), ring())),
+            5 => drop(Receiver::new(view(&self.sides, 2, 3), ring())),
             0 => self.tx = LinkedSender::new(view(&self.sides, 0, 1), ring()),
             1 => self.rx = LinkedReceiver::new(view(&self.sides, 2, 3), ring()),
             2 => self.fence = Fence::new(view(&self.sides, 1, 0), ring()),
@@ -229,7 +232,7 @@ fn op() -> impl Strategy<Value = LinkOp> {
         1 => prop_oneof![9 => Just(7u64), 1 => 6u64..9]
             .prop_flat_map(|link| (0u64..4).prop_map(move |e| ('L', link, e, 0))),
         1 => (0u64..4).prop_map(|e| ('R', 7, e, 0)),
-        1 => (0u64..4).prop_map(|who| ('T', who, 0, 0)),
+        1 => (0u64..6).prop_map(|who| ('T', who, 0, 0)),
         1 => (0u64..6, place(), value()).prop_map(|(s, b, c)| ('P', s, b, c)),
     ]
 }

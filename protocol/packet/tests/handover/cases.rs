@@ -3,7 +3,9 @@
 use crate::common::plain::{peek, poke};
 use crate::handover::memory::{Process, RING, Shared, View, ring};
 use vfun_packet::layout::{header, line};
-use vfun_packet::{Closer, Fence, LinkedReceiver, LinkedSender, Receiver, Sender, Turn, Way};
+use vfun_packet::{
+    Closer, Director, Fence, LinkedReceiver, LinkedSender, Receiver, Sender, Turn, Way,
+};
 
 const LINK: u64 = 9;
 
@@ -176,6 +178,28 @@ fn a_receiver_that_is_started_anew_finds_no_record() {
             got.extend_from_slice(&to[..bytes.min(1)]);
         }
         assert_eq!((got, plain.counts().bad), (vec![2, 3, 5], 0));
+    }
+}
+
+/// An end that knows no links comes after one that did: nothing is begun with it.
+#[test]
+fn a_plain_end_says_that_it_knows_no_links() {
+    for is_sender in [true, false] {
+        let r = Rig::new();
+        let of_a = r.p.view(&r.s.a_host, &r.s.a);
+        let mut director = Director::new(of_a, r.p.view(&r.s.b_host, &r.s.b), LINK, 0);
+        assert!(director.is_ready());
+        if is_sender {
+            Sender::new(r.p.view(&r.s.a, &r.s.a_host), ring());
+        } else {
+            Receiver::new(r.p.view(&r.s.b, &r.s.b_host), ring());
+        }
+        assert!(!director.is_ready() && !director.go(0));
+        let words = match is_sender {
+            true => [header::KNOWS, header::HAS_OUT].map(|word| peek(&r.s.a, word)),
+            false => [header::KNOWS, header::HAS_IN].map(|word| peek(&r.s.b, word)),
+        };
+        assert_eq!(words, [0, 0]);
     }
 }
 
