@@ -29,6 +29,8 @@ extern "C" {
 #define VFUN_LINKED_MAKING 36   /* the last turn that the sender has begun to make */
 #define VFUN_LINKED_IN 40       /* a link, and the last turn that its receiver has made */
 #define VFUN_LINKED_OPEN 41
+/* In a link's memory: how often this end has taken it up. */
+#define VFUN_LINKED_STARTS 44
 /* The manager writes these on the host's page. */
 #define VFUN_LINKED_LINK_OUT 48 /* the link to send over, and the turn to make */
 #define VFUN_LINKED_TURN 49
@@ -124,6 +126,14 @@ static inline uint64_t vfun_linked_look_again_(struct vfun_packet_rx *rx)
 	else
 		rx->bad++;
 	return rx->head;
+}
+
+/* An end takes a link's memory up (R-LNK-8). */
+static inline void vfun_linked_start_(uint64_t *mine)
+{
+	uint64_t starts = VFUN_PACKET_LOAD(mine + VFUN_LINKED_STARTS);
+
+	VFUN_PACKET_STORE_RELEASE(mine + VFUN_LINKED_STARTS, starts + 1);
 }
 
 /* ---- the sender in a VM --------------------------------------------- */
@@ -272,6 +282,7 @@ static inline int vfun_linked_tx_attach(struct vfun_linked_tx *l, uint64_t numbe
 	VFUN_PACKET_STORE(own + VFUN_LINKED_OUT, number);
 	VFUN_PACKET_STORE_RELEASE(own + VFUN_LINKED_HAS_OUT, number);
 	vfun_packet_tx_init(&l->link, mine, theirs, ring);
+	vfun_linked_start_(l->link.mine);
 	l->has_link = 1;
 	l->path = vfun_linked_is_out_(l->made) ? VFUN_LINKED_LINK : VFUN_LINKED_PORT;
 	/* What was begun is made again: nobody knows whether its record was seen. */
@@ -404,6 +415,7 @@ static inline int vfun_linked_rx_attach(struct vfun_linked_rx *l, uint64_t numbe
 	}
 	VFUN_PACKET_STORE_RELEASE(own + VFUN_LINKED_HAS_IN, number);
 	vfun_packet_rx_init(&l->link, mine, theirs, ring);
+	vfun_linked_start_(l->link.mine);
 	l->has_link = 1;
 	return 0;
 }

@@ -53,6 +53,8 @@ pub mod header {
     pub const OPEN: usize = 41;
     /// The link whose memory the receiver has; 0: none.
     pub const HAS_IN: usize = 42;
+    /// In a link's memory: how often this end has taken it up.
+    pub const STARTS: usize = 44;
     // The manager writes these on the host's page:
     /// The link that the VM is to send over, and the turn that it is to make; 0: none.
     pub const LINK_OUT: usize = 48;

@@ -8,6 +8,10 @@ pub const RING_MAX: u64 = 64 << 20;
 /// and two VLAN tags, and some to spare.
 pub const FRAME_MAX: u32 = 65600;
 
+/// How often an end of a link may die and leave counts that are wrong by a ring's frames. More
+/// would be a VM that dies to be believed.
+pub const LINK_STARTS: u64 = 16;
+
 /// Bits of the number that a driver's half at a sender's port gives to a frame. Those above
 /// say the how manieth half it is, so no number comes twice. With 10^8 frames a second they
 /// are enough for a month, and 65,536 halves may come one after another.

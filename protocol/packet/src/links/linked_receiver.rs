@@ -3,6 +3,7 @@
 use crate::control::{Control, Turn, Way};
 use crate::layout::NO_MORE;
 use crate::layout::header::{HAS_IN, IN, KNOWS, LINK_IN, OPEN};
+use crate::links::count_start;
 use crate::receiver::Receiver;
 use crate::ring::Ring;
 use vfun_window::Memory;
@@ -62,6 +63,7 @@ impl<M: Memory> LinkedReceiver<M> {
             (self.number, self.open, self.reading) = (number, 0, Reading::Port);
         }
         port.store(HAS_IN, number, Ordering::Release);
+        count_start(&mem);
         self.link = Some(Receiver::new(mem, ring));
     }
 

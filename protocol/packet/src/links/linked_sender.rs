@@ -2,6 +2,7 @@
 
 use crate::control::{Control, Turn, Way};
 use crate::layout::header::{ACK, HAS_OUT, KNOWS, LINK_OUT, MAKING, OUT, TURN};
+use crate::links::count_start;
 use crate::ring::Ring;
 use crate::sender::{NotSent, Sender};
 use vfun_window::Memory;
@@ -93,6 +94,7 @@ impl<M: Memory> LinkedSender<M> {
         }
         port.store(OUT, number, Ordering::Relaxed);
         port.store(HAS_OUT, number, Ordering::Release);
+        count_start(&mem);
         let tx = Sender::new(mem, ring);
         // What was begun is made again: nobody knows whether its record was seen.
         let begun = Turn::of(port.load_own(MAKING, Ordering::Relaxed));

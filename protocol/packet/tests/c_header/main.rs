@@ -60,6 +60,7 @@ fn constants() -> Vec<(&'static str, u64)> {
         ("VFUN_LINKED_IN", header::IN as u64),
         ("VFUN_LINKED_OPEN", header::OPEN as u64),
         ("VFUN_LINKED_HAS_IN", header::HAS_IN as u64),
+        ("VFUN_LINKED_STARTS", header::STARTS as u64),
         ("VFUN_LINKED_LINK_OUT", header::LINK_OUT as u64),
         ("VFUN_LINKED_TURN", header::TURN as u64),
         ("VFUN_LINKED_LINK_IN", header::LINK_IN as u64),

@@ -2,11 +2,11 @@
 
 use crate::common::plain::peek;
 use crate::handover::deaths::Crashes;
-use crate::handover::memory::left;
+use crate::handover::memory::{Process, left};
 use crate::handover::world::{A, C, Hostile, World, frame};
 use std::collections::VecDeque;
 use vfun_packet::layout::header;
-use vfun_packet::{Stage, Turn, Way};
+use vfun_packet::{Reading, Stage, Turn, Way};
 
 /// What must not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,17 @@ impl World {
         let is_wild = |turn: Turn| turn.to() == Way::Link && turn.epoch() > self.allowed;
         if open.is_some_and(is_wild) && self.plan.hostile != Hostile::Receiver {
             self.wrong(Kind::Past, format!("{open:?} was not allowed"));
+        }
+    }
+
+    /// What honest VMs say of the link's frames is believed.
+    pub fn check_counts(&mut self) {
+        let p = Process::new();
+        let (a, b) = (&self.shared.link_a, &self.shared.link_b);
+        let reading = Reading::of(&p.view(b, a), &p.view(a, b));
+        let found = self.ledger.look(reading);
+        if found.is_err() && self.plan.hostile == Hostile::Nobody {
+            self.wrong(Kind::Nonsense, format!("{reading:?} is not believed: {found:?}"));
         }
     }
 

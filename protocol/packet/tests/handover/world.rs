@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use vfun_packet::layout::{KIND_BEGIN, KIND_SKIP, RING_OFF, header, line};
 use vfun_packet::{
-    Closer, Director, Fence, LinkedReceiver, LinkedSender, Sender, Stage, Todo, Turn,
+    Claims, Closer, Director, Fence, Ledger, LinkedReceiver, LinkedSender, Sender, Stage, Todo,
+    Turn,
 };
 
 pub const LINK: u64 = 7;
@@ -87,6 +88,7 @@ pub struct World {
     pub driver: Option<Driver>,
     pub driver_again: u64,
     pub director: Director<View>,
+    pub ledger: Ledger,
     pub manager: Process,
     /// Falsified views of mutants.
     pub head: Rc<Cell<Option<u64>>>,
@@ -130,6 +132,7 @@ impl World {
             driver: None,
             driver_again: 0,
             director,
+            ledger: Ledger::new(ring(), Claims::default()),
             manager,
             head: Rc::default(),
             marks: BTreeMap::new(),
@@ -436,6 +439,7 @@ impl World {
             }
         }
         self.check_way();
+        self.check_counts();
         self.outcome.flips = self.director.epoch().unwrap_or(self.outcome.flips);
         match self.director.stage() {
             Stage::Switch { .. } if !self.quiet && self.random.once_in(3) => {
