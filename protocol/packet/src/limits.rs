@@ -17,9 +17,10 @@ pub const LINK_STARTS: u64 = 16;
 /// are enough for a month, and 65,536 halves may come one after another.
 pub const STAMP_BITS: u32 = 48;
 
-/// How long a VM may take for a turn. A VM that is stopped for a snapshot takes longer, and
-/// loses its link; one that is only busy does not.
-pub const SILENCE_MS: u64 = 1000;
+/// How long a VM may take for a turn, if the manager says nothing else: twice what the switch
+/// may need, so that a turn that waits for dropped frames is not late. A VM that is stopped for a
+/// snapshot takes longer, and loses its link.
+pub const SILENCE_MS: u64 = 2 * SWITCH_KEEPS_MS;
 /// How long a switch keeps a frame at most, as drivers reckon: Open vSwitch was measured to
 /// go on for 23 ms after a change of its rules, on a loaded machine.
 pub const SWITCH_KEEPS_MS: u64 = 50;

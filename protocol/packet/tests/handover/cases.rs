@@ -187,7 +187,7 @@ fn a_plain_end_says_that_it_knows_no_links() {
     for is_sender in [true, false] {
         let r = Rig::new();
         let of_a = r.p.view(&r.s.a_host, &r.s.a);
-        let mut director = Director::new(of_a, r.p.view(&r.s.b_host, &r.s.b), LINK, 0);
+        let mut director = Director::new(of_a, r.p.view(&r.s.b_host, &r.s.b), LINK, 0, 0);
         assert!(director.is_ready());
         if is_sender {
             Sender::new(r.p.view(&r.s.a, &r.s.a_host), ring());

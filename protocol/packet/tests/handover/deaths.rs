@@ -2,6 +2,7 @@
 
 use crate::common::plain::peek;
 use crate::handover::memory::{Process, ring};
+use crate::handover::verdict::Kind;
 use crate::handover::world::{LINK, World, director, fence};
 use vfun_packet::layout::header;
 use vfun_packet::{Closer, Sender, Stage};
@@ -135,7 +136,12 @@ impl World {
         if self.director.stage() != Stage::Over {
             self.outcome.crashes += 1;
             self.manager = Process::new();
-            self.director = director(&self.manager, &self.shared, self.clock());
+            self.director = director(&self.manager, &self.shared, self.noted, self.clock());
+            if self.director.epoch() != Some(self.noted) {
+                let found = self.director.epoch();
+                let noted = self.noted;
+                self.wrong(Kind::Past, format!("{found:?} is not the noted epoch {noted}"));
+            }
         }
     }
 }

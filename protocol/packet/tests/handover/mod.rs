@@ -3,6 +3,7 @@
 mod cases;
 mod counts;
 mod deaths;
+mod director;
 mod hostile;
 mod memory;
 mod mutant;

@@ -100,7 +100,7 @@ fn each_step_is_needed() {
 fn hostile(hostile: Hostile) {
     let mut sum = Outcome::default();
     for seed in 0..runs() {
-        for crashes in [Crashes::None, Crashes::Switch] {
+        for crashes in [Crashes::None, Crashes::Switch, Crashes::Manager] {
             let mutant = Mutant::Nothing;
             let plan = Plan { seed, crashes, mutant, hostile, steps: 1500, pace: 40 };
             let outcome = World::new(plan).run();

@@ -19,6 +19,8 @@ use vfun_packet::{
 };
 
 pub const LINK: u64 = 7;
+/// Longer than by default: here a party seldom has a step.
+const SILENCE: u64 = 1000;
 pub const A: u64 = 1;
 pub const C: u64 = 2;
 
@@ -95,8 +97,9 @@ pub struct World {
     /// Where the link's ring was at A's way back, by epoch.
     pub marks: BTreeMap<u64, u64>,
     pub quiet: bool,
-    /// The last epoch that the manager has allowed.
+    /// The last epoch that the manager has allowed; and the one that it has noted before that.
     pub allowed: u64,
+    pub noted: u64,
     pub bytes: usize,
     pub next: [u64; 3],
     pub seen: [u64; 3],
@@ -118,7 +121,7 @@ impl World {
         let mut random = Random::new(plan.seed);
         let shared = Shared::new();
         let manager = Process::new();
-        let director = director(&manager, &shared, 0);
+        let director = director(&manager, &shared, 0, 0);
         let weights = std::array::from_fn(|_| 1 + random.below(12));
         // Rings of 64, 8, 4 and 2 records.
         let bytes = [40, 500, 1000, 2040][random.below(4) as usize];
@@ -138,6 +141,7 @@ impl World {
             marks: BTreeMap::new(),
             quiet: false,
             allowed: 0,
+            noted: 0,
             bytes,
             next: [0; 3],
             seen: [0; 3],
@@ -425,6 +429,7 @@ impl World {
             match todo {
                 Todo::Nothing => {}
                 Todo::Allow(epoch) => {
+                    self.noted = epoch;
                     let is_known = driver.fence.allow(epoch);
                     self.allowed = self.allowed.max(epoch);
                     is_known.then(|| self.director.allowed(epoch, now));
@@ -460,8 +465,8 @@ pub fn fence(process: &Process, shared: &Shared) -> Fence<View, View> {
     Fence::new(process.view(&shared.a_host, &shared.a), ring())
 }
 
-pub fn director(process: &Process, shared: &Shared, now: u64) -> Director<View> {
+pub fn director(process: &Process, shared: &Shared, noted: u64, now: u64) -> Director<View> {
     let sender = process.view(&shared.a_host, &shared.a);
     let receiver = process.view(&shared.b_host, &shared.b_said);
-    Director::new(sender, receiver, LINK, now)
+    Director::new(sender, receiver, LINK, noted, now).with_silence(SILENCE)
 }
