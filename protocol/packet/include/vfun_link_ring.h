@@ -211,12 +211,19 @@ static inline int vfun_linked_tx_init(struct vfun_linked_tx *l, void *mine, cons
 /* Takes the host's word up, and makes the turn if there is room; whether it did. */
 static inline int vfun_linked_tx_obey_(struct vfun_linked_tx *l, uint64_t word)
 {
-	int is_new = word != l->seen;
+	uint64_t link = VFUN_PACKET_LOAD_ACQUIRE(l->port.theirs + VFUN_LINKED_LINK_OUT);
 	uint64_t turn = 0;
+	int is_new;
 
+	/*
+	 * The host changes TURN first when it goes on to another link. What changes now is
+	 * looked at next time.
+	 */
+	if (VFUN_PACKET_LOAD_ACQUIRE(l->port.theirs + VFUN_LINKED_TURN) != word)
+		word = l->seen;
+	is_new = word != l->seen;
 	l->seen = word;
-	if (vfun_linked_is_turn_(word) &&
-	    VFUN_PACKET_LOAD(l->port.theirs + VFUN_LINKED_LINK_OUT) == l->number)
+	if (vfun_linked_is_turn_(word) && link == l->number)
 		turn = word;
 	/* Whoever takes the link away without a turn means the way back. */
 	else if (vfun_linked_is_turn_(l->made))
@@ -243,8 +250,28 @@ static inline int vfun_linked_tx_look(struct vfun_linked_tx *l)
 	return vfun_linked_tx_obey_(l, word);
 }
 
-/* The link's memory goes away: its ring is not touched after this. */
-static inline void vfun_linked_tx_detach(struct vfun_linked_tx *l)
+/* Whether a ring's receiver must be rung for what was not looked at. */
+static inline int vfun_linked_must_ring_(struct vfun_packet_tx *tx)
+{
+	return tx->rung != tx->told && vfun_packet_must_ring(tx);
+}
+
+/* Which receivers must be rung: bits. */
+#define VFUN_LINKED_RING_PORT 1
+#define VFUN_LINKED_RING_LINK 2
+static inline int vfun_linked_tx_must_ring(struct vfun_linked_tx *l)
+{
+	int found = 0;
+
+	if (l->has_link && vfun_linked_must_ring_(&l->link))
+		found = VFUN_LINKED_RING_LINK;
+	if (vfun_linked_must_ring_(&l->port))
+		found |= VFUN_LINKED_RING_PORT;
+	return found;
+}
+
+/* Goes on without the link's memory, if it was there. */
+static inline void vfun_linked_tx_leave_(struct vfun_linked_tx *l)
 {
 	if (l->path == VFUN_LINKED_LINK) {
 		vfun_packet_publish(&l->link);
@@ -259,8 +286,25 @@ static inline void vfun_linked_tx_detach(struct vfun_linked_tx *l)
 }
 
 /*
- * The memory of a link is there. 0, or -1: there are no rings of so many bytes, or the way
- * back from the link before this one has no room yet; try again.
+ * The link's memory goes away: its ring is not touched after this. Whom to ring, as
+ * vfun_linked_tx_must_ring says it, while the link's bell is still there.
+ */
+static inline int vfun_linked_tx_detach(struct vfun_linked_tx *l)
+{
+	int found = 0, had_link = l->has_link;
+
+	vfun_linked_tx_leave_(l);
+	if (had_link && vfun_linked_must_ring_(&l->link))
+		found = VFUN_LINKED_RING_LINK;
+	if (vfun_linked_must_ring_(&l->port))
+		found |= VFUN_LINKED_RING_PORT;
+	return found;
+}
+
+/*
+ * The memory of a link is there. Whom to ring, as vfun_linked_tx_must_ring says it; or -1:
+ * there are no rings of so many bytes, or the way back from the link before this one has no
+ * room yet; try again.
  */
 static inline int vfun_linked_tx_attach(struct vfun_linked_tx *l, uint64_t number, void *mine,
 					const void *theirs, uint64_t ring)
@@ -270,7 +314,7 @@ static inline int vfun_linked_tx_attach(struct vfun_linked_tx *l, uint64_t numbe
 	if (!vfun_packet_ring_ok(ring))
 		return -1;
 	if (l->has_link)
-		vfun_linked_tx_detach(l);
+		vfun_linked_tx_leave_(l);
 	if (l->number != number) {
 		if (!vfun_linked_tx_turn_(l))
 			return -1;
@@ -293,7 +337,7 @@ static inline int vfun_linked_tx_attach(struct vfun_linked_tx *l, uint64_t numbe
 	}
 	l->seen = 0;
 	vfun_linked_tx_look(l);
-	return 0;
+	return vfun_linked_tx_must_ring(l);
 }
 
 /* As vfun_packet_put, into the ring of the way that holds now. */
@@ -315,20 +359,6 @@ static inline int vfun_linked_tx_publish(struct vfun_linked_tx *l)
 	int is_new = vfun_packet_publish(l->path == VFUN_LINKED_LINK ? &l->link : &l->port);
 
 	return vfun_linked_tx_look(l) | is_new;
-}
-
-/* Which receivers must be rung: bits. */
-#define VFUN_LINKED_RING_PORT 1
-#define VFUN_LINKED_RING_LINK 2
-static inline int vfun_linked_tx_must_ring(struct vfun_linked_tx *l)
-{
-	int found = 0;
-
-	if (l->has_link && l->link.rung != l->link.told && vfun_packet_must_ring(&l->link))
-		found = VFUN_LINKED_RING_LINK;
-	if (l->port.rung != l->port.told && vfun_packet_must_ring(&l->port))
-		found |= VFUN_LINKED_RING_PORT;
-	return found;
 }
 
 /* ---- the receiver in a VM ------------------------------------------- */
@@ -382,7 +412,18 @@ static inline int vfun_linked_rx_init(struct vfun_linked_rx *l, void *mine, cons
  */
 static inline void vfun_linked_rx_forget_(struct vfun_linked_rx *l)
 {
+	if (l->has_link)
+		vfun_packet_take(&l->link);
 	vfun_linked_rx_turn_(l, VFUN_LINKED_NO_MORE);
+}
+
+/* Whether the host still wants this link to be read. If not, it never is any more. */
+static inline int vfun_linked_rx_is_lawful_(struct vfun_linked_rx *l)
+{
+	if (VFUN_PACKET_LOAD_ACQUIRE(l->port.theirs + VFUN_LINKED_LINK_IN) == l->number)
+		return 1;
+	vfun_linked_rx_forget_(l);
+	return 0;
 }
 
 /* The link's memory goes away: its ring is not touched after this. */
@@ -464,7 +505,7 @@ static inline const void *vfun_linked_rx_port_(struct vfun_linked_rx *l, uint32_
 
 static inline const void *vfun_linked_rx_link_(struct vfun_linked_rx *l, uint32_t *bytes)
 {
-	if (!l->has_link)
+	if (!vfun_linked_rx_is_lawful_(l) || !l->has_link)
 		return (void *)0;
 	l->last = &l->link;
 	return vfun_packet_next(&l->link, bytes);
@@ -490,9 +531,14 @@ static inline const void *vfun_linked_rx_rest_(struct vfun_linked_rx *l, uint32_
 {
 	const void *found;
 
+	if (!vfun_linked_rx_is_lawful_(l)) {
+		*more = 1;
+		return (void *)0;
+	}
 	if (l->has_link) {
 		if (!vfun_linked_has_passed_(&l->link, l->until)) {
-			found = vfun_linked_rx_link_(l, bytes);
+			l->last = &l->link;
+			found = vfun_packet_next(&l->link, bytes);
 			if (found)
 				return found;
 		}
@@ -533,13 +579,8 @@ static inline void vfun_linked_rx_take(struct vfun_linked_rx *l)
 	/* As long as the rest is read, the turn's record stays: who takes the port up finds it. */
 	if (l->reading != VFUN_LINKED_READS_REST)
 		vfun_packet_take(&l->port);
-	if (l->reading == VFUN_LINKED_READS_PORT)
-		return;
-	if (l->has_link)
+	if (l->reading != VFUN_LINKED_READS_PORT && l->has_link)
 		vfun_packet_take(&l->link);
-	/* The host may want this link to be read no more. */
-	if (VFUN_PACKET_LOAD_ACQUIRE(l->port.theirs + VFUN_LINKED_LINK_IN) != l->number)
-		vfun_linked_rx_forget_(l);
 }
 
 /* Whether there is anything, as far as is known, or as the senders say now. */
@@ -807,7 +848,7 @@ static inline void vfun_closer_init(struct vfun_closer *c, struct vfun_line *lin
  * The turn that is to be told, and the number of the last frame before it; or 0. If the other
  * half turns on meanwhile, the number is the later one.
  */
-static inline uint64_t vfun_closer_due(const struct vfun_closer *c, uint64_t *fence)
+static inline uint64_t vfun_closer_due_(const struct vfun_closer *c, uint64_t *fence)
 {
 	uint64_t last = VFUN_PACKET_LOAD_ACQUIRE(c->line->fence + VFUN_LINKED_LAST);
 
@@ -815,6 +856,14 @@ static inline uint64_t vfun_closer_due(const struct vfun_closer *c, uint64_t *fe
 		return 0;
 	*fence = VFUN_PACKET_LOAD(c->line->fence + VFUN_LINKED_STAMP);
 	return last;
+}
+
+/* Whether something is to be told. */
+static inline int vfun_closer_is_due(const struct vfun_closer *c)
+{
+	uint64_t fence;
+
+	return vfun_closer_due_(c, &fence) != 0;
 }
 
 static inline void vfun_closer_passes_(struct vfun_closer *c, uint64_t turn)
@@ -840,7 +889,7 @@ static inline int vfun_closer_tell_(struct vfun_closer *c, struct vfun_packet_tx
 static inline void *vfun_closer_put(struct vfun_closer *c, struct vfun_packet_tx *tx,
 				    uint32_t bytes, uint64_t stamp)
 {
-	uint64_t fence, turn = vfun_closer_due(c, &fence);
+	uint64_t fence, turn = vfun_closer_due_(c, &fence);
 
 	c->out = stamp;
 	if (turn && fence < stamp && !vfun_closer_tell_(c, tx, turn)) {
@@ -856,7 +905,7 @@ static inline void *vfun_closer_put(struct vfun_closer *c, struct vfun_packet_tx
  */
 static inline int vfun_closer_run(struct vfun_closer *c, struct vfun_packet_tx *tx)
 {
-	uint64_t fence, turn = vfun_closer_due(c, &fence);
+	uint64_t fence, turn = vfun_closer_due_(c, &fence);
 
 	return turn && fence <= c->out && vfun_closer_tell_(c, tx, turn);
 }
@@ -867,7 +916,7 @@ static inline int vfun_closer_run(struct vfun_closer *c, struct vfun_packet_tx *
  */
 static inline int vfun_closer_expire(struct vfun_closer *c, struct vfun_packet_tx *tx)
 {
-	uint64_t fence, turn = vfun_closer_due(c, &fence);
+	uint64_t fence, turn = vfun_closer_due_(c, &fence);
 
 	if (turn && fence > c->out) {
 		c->late++;

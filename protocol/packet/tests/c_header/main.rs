@@ -8,6 +8,8 @@ mod common;
 #[path = "../../../wire/tests/c_header/compile.rs"]
 mod compile;
 mod links;
+#[path = "../common/raced.rs"]
+mod raced;
 #[path = "../common/strategy.rs"]
 mod strategy;
 

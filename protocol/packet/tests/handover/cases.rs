@@ -1,10 +1,13 @@
 //! Cases that a seed seldom finds.
 
-use crate::common::plain::{peek, poke};
+use crate::common::plain::{Plain, Side, peek, poke};
 use crate::handover::memory::{Process, RING, Shared, View, ring};
-use vfun_packet::layout::{header, line};
+use crate::raced::Raced;
+use std::cell::Cell;
+use std::rc::Rc;
+use vfun_packet::layout::{NO_MORE, header, line};
 use vfun_packet::{
-    Closer, Director, Fence, LinkedReceiver, LinkedSender, Receiver, Sender, Turn, Way,
+    Closer, Director, Fence, LinkedReceiver, LinkedSender, Receiver, Rings, Sender, Turn, Way,
 };
 
 const LINK: u64 = 9;
@@ -36,7 +39,7 @@ impl Rig {
         fence.line(p.view(&s.fence, &s.closer), LINK, 1);
         let closer = Closer::new(p.view(&s.closer, &s.fence), LINK);
         let out = Sender::new(p.view(&s.b_host, &s.b), ring());
-        assert!(tx.attach(LINK, p.view(&s.link_a, &s.link_b), ring()));
+        assert!(tx.attach(LINK, p.view(&s.link_a, &s.link_b), ring()).is_some());
         rx.attach(LINK, p.view(&s.link_b, &s.link_a), ring());
         Rig { s, p, tx, rx, fence, closer, out }
     }
@@ -203,6 +206,72 @@ fn a_plain_end_says_that_it_knows_no_links() {
     }
 }
 
+/// The manager says that the link is over: not one frame more is taken from it, and those
+/// that were are counted.
+#[test]
+fn no_frame_is_taken_from_a_link_that_is_over() {
+    for is_rest in [false, true] {
+        let mut r = Rig::new();
+        r.turn(there(1), 1);
+        (2..=6).for_each(|n| r.send(n));
+        r.pass();
+        if is_rest {
+            r.turn(back(1), 7);
+            r.pass();
+        }
+        let (mut got, mut to) = (vec![], [0; 64]);
+        while got.len() < 2 {
+            if r.rx.next(&mut to).expect("more is there") != 0 {
+                got.push(to[0]);
+            }
+        }
+        poke(&r.s.b_host, header::LINK_IN, 0);
+        got.extend(r.receive());
+        assert_eq!(got, if is_rest { vec![1, 2, 7] } else { vec![1, 2] });
+        assert_eq!(peek(&r.s.link_b, header::TAKEN), 2);
+        assert_eq!(peek(&r.s.b, header::OPEN), NO_MORE);
+    }
+}
+
+/// Who sleeps at a ring is rung for what a change of the link's memory put into it.
+#[test]
+fn a_change_of_memory_says_whom_to_ring() {
+    let mut r = Rig::new();
+    r.turn(there(1), 1);
+    r.pass();
+    r.receive();
+    // From here on they sleep: the driver at A's port, and B at both rings.
+    Receiver::new(r.p.view(&r.s.a_host, &r.s.a), ring()).declare_sleep();
+    r.rx.declare_sleep();
+    r.tx.must_ring();
+    r.tx.put(&frame(2)).unwrap();
+    assert_eq!(r.tx.detach(), Rings { port: true, link: true });
+    assert_eq!(r.tx.detach(), Rings::default());
+    // The next sender's first look concerns all that waits.
+    r.tx = LinkedSender::new(r.p.view(&r.s.a, &r.s.a_host), ring());
+    let link = r.p.view(&r.s.link_a, &r.s.link_b);
+    assert_eq!(r.tx.attach(LINK, link, ring()), Some(Rings { port: true, link: true }));
+    assert_eq!(r.tx.must_ring(), Rings::default());
+}
+
+/// A turn that was said of the link before is not made of this one.
+#[test]
+fn a_turn_is_of_the_link_that_was_named_with_it() {
+    let s = Shared::new();
+    let raced = |mine: &Side, theirs: &Side, next| Raced {
+        plain: Plain { mine: mine.clone(), theirs: theirs.clone() },
+        next: Rc::new(Cell::new(next)),
+    };
+    poke(&s.a_host, header::LINK_OUT, LINK - 1);
+    poke(&s.a_host, header::TURN, there(5).word());
+    let mut tx = LinkedSender::new(raced(&s.a, &s.a_host, Some(LINK)), ring());
+    assert!(tx.attach(LINK, raced(&s.link_a, &s.link_b, None), ring()).is_some());
+    assert_eq!((tx.way(), peek(&s.a, header::MAKING)), (Some(Way::Switch), 0));
+    poke(&s.a_host, header::TURN, there(1).word());
+    tx.look();
+    assert_eq!((tx.way(), peek(&s.a, header::MAKING)), (Some(Way::Link), there(1).word()));
+}
+
 /// B reads what is there at BEGIN, and its port after that, whatever A puts in meanwhile.
 #[test]
 fn a_sender_cannot_keep_the_receiver_at_the_rest() {
@@ -248,7 +317,7 @@ fn a_turn_that_was_begun_is_made_again() {
         fence.line(p.view(&s.fence, &s.closer), LINK, 1);
         let attach = |p: &Process| {
             let mut tx = LinkedSender::new(p.view(&s.a, &s.a_host), ring());
-            assert!(tx.attach(LINK, p.view(&s.link_a, &s.link_b), ring()));
+            assert!(tx.attach(LINK, p.view(&s.link_a, &s.link_b), ring()).is_some());
             tx
         };
         let mut tx = attach(&p);

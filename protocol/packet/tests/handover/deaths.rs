@@ -89,7 +89,7 @@ impl World {
     fn unplug(&mut self) {
         if self.plan.crashes == Crashes::Sender {
             self.sender.has_link = false;
-            self.sender.live.iter_mut().for_each(|(_, tx)| tx.detach());
+            self.sender.live.iter_mut().for_each(|(_, tx)| _ = tx.detach());
         } else {
             self.receiver.has_link = false;
             self.receiver.live.iter_mut().for_each(|(_, rx)| rx.detach());

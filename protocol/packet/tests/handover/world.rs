@@ -213,7 +213,7 @@ impl World {
         let Some((process, tx)) = &mut self.sender.live else { return };
         if !self.sender.has_link && self.random.once_in(3) {
             let link = process.view(&self.shared.link_a, &self.shared.link_b);
-            self.sender.has_link = tx.attach(LINK, link, ring());
+            self.sender.has_link = tx.attach(LINK, link, ring()).is_some();
             return;
         }
         for _ in 0..self.random.below(4) {
@@ -244,7 +244,7 @@ impl World {
         self.sender.has_link = self.random.once_in(2);
         if self.sender.has_link {
             let link = process.view(&self.shared.link_a, &self.shared.link_b);
-            self.sender.has_link = tx.attach(LINK, link, ring());
+            self.sender.has_link = tx.attach(LINK, link, ring()).is_some();
         }
         self.sender.live = Some((process, tx));
     }

@@ -72,7 +72,7 @@ fn parties(weaker: Weaker) -> Parties {
     manager.store(header::LINK_OUT, LINK, Ordering::Relaxed);
     view(3, 2, Weak::Nothing).store(header::LINK_IN, LINK, Ordering::Relaxed);
     let mut tx = LinkedSender::new(view(0, 1, port), ring());
-    assert!(tx.attach(LINK, view(4, 5, link), ring()));
+    assert!(tx.attach(LINK, view(4, 5, link), ring()).is_some());
     let mut rx = LinkedReceiver::new(view(2, 3, port), ring());
     rx.attach(LINK, view(5, 4, link), ring());
     let mut fence = Fence::new(view(1, 0, port), ring());
