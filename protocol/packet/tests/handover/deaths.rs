@@ -1,11 +1,11 @@
 //! Who dies, how, and when.
 
 use crate::common::plain::peek;
-use crate::handover::memory::{Process, ring};
+use crate::handover::memory::{Process, Shared, View, left, ring};
 use crate::handover::verdict::Kind;
-use crate::handover::world::{LINK, World, director, fence};
+use crate::handover::world::{A, C, LINK, World, director, fence};
 use vfun_packet::layout::header;
-use vfun_packet::{Closer, Sender, Stage};
+use vfun_packet::{Closer, LinkedReceiver, Sender, Stage};
 
 /// Who may die in a run, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +19,21 @@ pub enum Crashes {
     /// One half of the driver is made anew, as when a port is taken out of the switch and
     /// put in again. The other half goes on, and the switch has what it had.
     Half,
+    /// A VM is started anew: its port's memory is another one, and the link ends.
+    Anew,
     /// Nobody dies. A VM or the switch is stopped for a while, and then goes on as if nothing
     /// had been.
     Stops,
     /// All of them, after any store. What dies in the middle of a burst may lose it.
     Anywhere,
+}
+
+/// Whose VM was started anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anew {
+    /// So many frames the earlier one had sent by its port.
+    Sender(u64),
+    Receiver,
 }
 
 impl World {
@@ -39,6 +49,8 @@ impl World {
             Crashes::Sender | Crashes::Receiver => self.unplug(),
             Crashes::Switch => self.kill_driver(),
             Crashes::Manager => self.restart_manager(),
+            Crashes::Anew if self.anew.is_none() => self.start_anew(after),
+            Crashes::Anew => {}
             Crashes::Half => self.renew_half(after),
             Crashes::Stops => {
                 let until = self.again() + self.random.below(1000);
@@ -113,8 +125,32 @@ impl World {
 
     fn kill_driver(&mut self) {
         self.driver_again = self.again();
-        let lost = self.driver.take().map_or(0, |driver| driver.queues[0].len());
-        self.dropped += lost as u64;
+        let Some(driver) = self.driver.take() else { return };
+        self.dropped[A as usize] += driver.queues[0].len() as u64;
+        self.dropped[C as usize] += driver.queues[1].len() as u64;
+    }
+
+    fn start_anew(&mut self, which: u64) {
+        let Some(driver) = &mut self.driver else { return };
+        let (s, fresh) = (&mut self.shared, Shared::new());
+        if which.is_multiple_of(2) {
+            self.anew = Some(Anew::Sender(peek(&s.a, header::SENT)));
+            self.dropped[A as usize] += left(&s.a, &s.a_host);
+            (s.a, s.a_host) = (fresh.a, fresh.a_host);
+            driver.fence.renew(driver.process.view(&s.a_host, &s.a), ring());
+            self.kill_sender();
+        } else {
+            self.anew = Some(Anew::Receiver);
+            let old = driver.process.view(&s.b, &s.b_host);
+            for source in sources(LinkedReceiver::new(old, ring())) {
+                self.dropped[source as usize] += 1;
+            }
+            (s.b, s.b_host) = (fresh.b, fresh.b_host);
+            driver.tx = Sender::new(driver.process.view(&s.b_host, &s.b), ring());
+            driver.closer.renew();
+            self.kill_receiver();
+        }
+        self.director.end(self.clock());
     }
 
     fn renew_half(&mut self, which: u64) {
@@ -144,4 +180,15 @@ impl World {
             }
         }
     }
+}
+
+/// Who has sent what is left in a port's ring.
+fn sources(mut rx: LinkedReceiver<View>) -> Vec<u64> {
+    let (mut found, mut to) = (vec![], [0; 4096]);
+    while let Some(bytes) = rx.next(&mut to) {
+        if bytes != 0 {
+            found.push(u64::from_le_bytes(to[..8].try_into().unwrap()));
+        }
+    }
+    found
 }

@@ -1,9 +1,9 @@
 //! What must hold, while it runs and at its end.
 
 use crate::common::plain::peek;
-use crate::handover::deaths::Crashes;
+use crate::handover::deaths::{Anew, Crashes};
 use crate::handover::memory::{Process, left};
-use crate::handover::world::{A, C, Hostile, World, frame};
+use crate::handover::world::{A, C, Driver, Hostile, World, frame};
 use std::collections::VecDeque;
 use vfun_packet::layout::header;
 use vfun_packet::{Reading, Stage, Turn, Way};
@@ -32,6 +32,8 @@ pub struct Outcome {
     pub flips: u64,
     pub delivered: u64,
     pub over_link: u64,
+    /// What C has sent, and what of it came to B.
+    pub third: [u64; 2],
     pub forced: bool,
     pub crashes: u64,
 }
@@ -53,12 +55,10 @@ impl World {
         if source == 0 || source > C || got != frame(source, number, self.bytes) {
             return self.wrong(Kind::Frame, format!("a frame that nobody sent: {source} {number}"));
         }
+        self.came[source as usize] += 1;
         let last = std::mem::replace(&mut self.seen[source as usize], number);
         if number <= last {
             self.wrong(Kind::Order, format!("frame {number} of {source} came after {last}"));
-        }
-        if source == A {
-            self.outcome.delivered += 1;
         }
     }
 
@@ -70,7 +70,7 @@ impl World {
             if number <= last {
                 self.wrong(Kind::Order, format!("frame {number} of C came after {last}"));
             }
-            self.outcome.delivered += 1;
+            self.came[C as usize] += 1;
         }
     }
 
@@ -110,10 +110,11 @@ impl World {
                 return;
             }
             if self.plan.hostile != Hostile::Nobody && self.is_settled_hostile() {
-                return;
+                return self.account_third();
             }
             if self.plan.hostile == Hostile::Nobody && self.is_settled() {
-                return self.account();
+                self.account();
+                return self.account_third();
             }
         }
         self.wrong(Kind::Stuck, format!("the flip does not end: {:?}", self.director.stage()));
@@ -131,7 +132,7 @@ impl World {
         is_back
             && is_out
             && is_idle
-            && self.sender.has_link
+            && (self.sender.has_link || self.anew.is_some())
             && self.receiver.live.is_some()
             && is_empty(&s.a, &s.a_host)
             && is_empty(&s.b_host, &s.b)
@@ -146,7 +147,8 @@ impl World {
         let is_out = self.sender.live.as_ref().is_some_and(|(_, tx)| tx.way() == Some(Way::Switch));
         let open = Turn::of(peek(&s.b, header::OPEN));
         let is_closed = open.is_none_or(|turn| turn.to() == Way::Switch);
-        let is_idle = self.driver.as_ref().is_some_and(|d| !d.closer.is_due());
+        let is_idle = |d: &Driver| !d.closer.is_due() && d.queues.iter().all(VecDeque::is_empty);
+        let is_idle = self.driver.as_ref().is_some_and(is_idle);
         let is_empty = peek(&s.b_host, header::HEAD) == peek(&s.b, header::TAIL);
         let is_honest_back = match self.plan.hostile {
             Hostile::Receiver => is_out,
@@ -158,20 +160,44 @@ impl World {
     fn account(&mut self) {
         let s = &self.shared;
         self.outcome.over_link = peek(&s.link_b, header::TAKEN);
-        let sent = peek(&s.a, header::SENT) + peek(&s.link_a, header::SENT);
+        let before = match self.anew {
+            Some(Anew::Sender(sent)) => sent,
+            Some(Anew::Receiver) | None => 0,
+        };
+        let sent = before + peek(&s.a, header::SENT) + peek(&s.link_a, header::SENT);
         let thrown = left(&s.link_a, &s.link_b);
-        let known = self.outcome.delivered + self.dropped + thrown;
+        let (came, dropped) = (self.came[A as usize], self.dropped[A as usize]);
+        self.outcome.delivered = came;
+        let known = came + dropped + thrown;
         if self.plan.crashes != Crashes::Anywhere && sent != known {
-            let parts = (self.outcome.delivered, self.dropped, thrown);
+            let parts = (came, dropped, thrown);
             self.wrong(Kind::Lost, format!("{sent} were sent, and {known} are known: {parts:?}"));
         }
         let s = &self.shared;
-        let bad = peek(&s.a_host, header::BAD) + peek(&s.b, header::BAD);
-        if self.plan.crashes == Crashes::None && (bad != 0 || self.outcome.forced) {
-            self.wrong(
-                Kind::Nonsense,
-                format!("{bad} times nonsense, forced: {}", self.outcome.forced),
-            );
+        let bad = [peek(&s.a_host, header::BAD), peek(&s.b, header::BAD)];
+        let is_wrong = match self.plan.crashes {
+            Crashes::None => bad != [0, 0] || self.outcome.forced,
+            // What B's new VM finds in its ring has sense.
+            Crashes::Anew => self.anew == Some(Anew::Receiver) && bad[1] != 0,
+            _ => false,
+        };
+        if is_wrong {
+            let forced = self.outcome.forced;
+            self.wrong(Kind::Nonsense, format!("{bad:?} times nonsense, forced: {forced}"));
+        }
+    }
+
+    /// Each frame of C came, or was dropped where it is counted.
+    fn account_third(&mut self) {
+        let third = C as usize;
+        let (sent, came, dropped) = (self.next[third], self.came[third], self.dropped[third]);
+        self.outcome.third = [sent, came];
+        // B's own frames are its own affair, and what dies in the middle of a burst is lost.
+        let is_known =
+            self.plan.hostile != Hostile::Receiver && self.plan.crashes != Crashes::Anywhere;
+        if is_known && sent != came + dropped {
+            let what = format!("{sent} of C were sent, {came} came, {dropped} were dropped");
+            self.wrong(Kind::Lost, what);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! time, in an order that the seed gives; any of them may die and be started again.
 
 use crate::common::plain::{peek, poke};
-use crate::handover::deaths::Crashes;
+use crate::handover::deaths::{Anew, Crashes};
 use crate::handover::hostile;
 use crate::handover::memory::{Process, RING, Shared, View, ring};
 use crate::handover::mutant::Mutant;
@@ -103,9 +103,13 @@ pub struct World {
     pub bytes: usize,
     pub next: [u64; 3],
     pub seen: [u64; 3],
-    /// Of A's frames: those that the switch dropped, those with no room at B, those that died
-    /// with the switch.
-    pub dropped: u64,
+    /// Frames of each that came to B.
+    pub came: [u64; 3],
+    /// Those that the switch dropped, those with no room at B, and those that were in a port's
+    /// memory or in the switch when it ended.
+    pub dropped: [u64; 3],
+    /// A VM was started anew.
+    pub anew: Option<Anew>,
     pub weights: [u64; 7],
     pub outcome: Outcome,
 }
@@ -145,7 +149,9 @@ impl World {
             bytes,
             next: [0; 3],
             seen: [0; 3],
-            dropped: 0,
+            came: [0; 3],
+            dropped: [0; 3],
+            anew: None,
             weights,
             outcome: Outcome::default(),
         };
@@ -211,7 +217,7 @@ impl World {
             return self.start_sender();
         }
         let Some((process, tx)) = &mut self.sender.live else { return };
-        if !self.sender.has_link && self.random.once_in(3) {
+        if !self.sender.has_link && self.anew.is_none() && self.random.once_in(3) {
             let link = process.view(&self.shared.link_a, &self.shared.link_b);
             self.sender.has_link = tx.attach(LINK, link, ring()).is_some();
             return;
@@ -241,7 +247,7 @@ impl World {
         let process = Process::new();
         let view = process.view(&self.shared.a, &self.shared.a_host);
         let mut tx = LinkedSender::new(view, ring());
-        self.sender.has_link = self.random.once_in(2);
+        self.sender.has_link = self.anew.is_none() && self.random.once_in(2);
         if self.sender.has_link {
             let link = process.view(&self.shared.link_a, &self.shared.link_b);
             self.sender.has_link = tx.attach(LINK, link, ring()).is_some();
@@ -304,8 +310,8 @@ impl World {
                 (_, A) => driver.closer.put(&mut driver.tx, &q.frame, q.stamp).is_ok(),
                 _ => driver.tx.put(&q.frame).is_ok(),
             };
-            if !done && q.source == A {
-                self.dropped += 1;
+            if !done {
+                self.dropped[q.source as usize] += 1;
             }
         }
         driver.closer.run(&mut driver.tx);
@@ -349,7 +355,7 @@ impl World {
         if self.receiver.live.is_none() {
             return self.start_receiver();
         }
-        if !self.receiver.has_link && self.random.once_in(3) {
+        if !self.receiver.has_link && self.anew.is_none() && self.random.once_in(3) {
             self.attach_receiver();
             return;
         }
@@ -381,7 +387,7 @@ impl World {
         let rx = LinkedReceiver::new(process.view(&self.shared.b, &self.shared.b_host), ring());
         self.receiver.live = Some((process, rx));
         self.receiver.has_link = false;
-        if !self.random.once_in(8) {
+        if !self.random.once_in(8) && self.anew.is_none() {
             self.attach_receiver();
         }
     }
