@@ -39,9 +39,9 @@ fn ring() -> Ring {
     Ring::new(vfun_packet::limits::RING_MIN).unwrap()
 }
 
-/// A side whose ring has four records of a line, of which four words are used.
+/// A side whose ring has eight records of a line, of which four words are used.
 fn ring_side() -> Side {
-    let records = (0..4).flat_map(|r| (0..4).map(move |w| RING_OFF / 8 + 8 * r + w));
+    let records = (0..8).flat_map(|r| (0..4).map(move |w| RING_OFF / 8 + 8 * r + w));
     let words = [header::HEAD, header::TAIL, header::WAKE, header::TURN, header::ACK];
     side(records.chain(words), 0..RING_OFF / 8)
 }
