@@ -23,15 +23,14 @@ extern "C" {
 
 /* ---- layout --------------------------------------------------------- */
 
-/* Words of a header page that the ends in a VM write. */
-#define VFUN_LINKED_KNOWS 32    /* 1: this party knows links */
+/* Words of a header page that the ends in a VM write, beside those of vfun_packet.h. */
 #define VFUN_LINKED_OUT 33      /* a link, and the last turn that its sender has made */
 #define VFUN_LINKED_ACK 34
-#define VFUN_LINKED_HAS_OUT 35  /* the link whose memory the sender has */
 #define VFUN_LINKED_MAKING 36   /* the last turn that the sender has begun to make */
 #define VFUN_LINKED_IN 40       /* a link, and the last turn that its receiver has made */
 #define VFUN_LINKED_OPEN 41
-#define VFUN_LINKED_HAS_IN 42   /* the link whose memory the receiver has */
+/* In a link's memory: how often this end has taken it up. */
+#define VFUN_LINKED_STARTS 44
 /* The manager writes these on the host's page. */
 #define VFUN_LINKED_LINK_OUT 48 /* the link to send over, and the turn to make */
 #define VFUN_LINKED_TURN 49
@@ -46,13 +45,20 @@ extern "C" {
 /* Words of a line: those of the fence, and the closer's one. */
 #define VFUN_LINKED_STAMP 0
 #define VFUN_LINKED_LAST 1
+#define VFUN_LINKED_ROUND 2     /* how many fences have had this line */
 #define VFUN_LINKED_PASSED 0
 #define VFUN_LINKED_WORDS 8
+
+/*
+ * Bits of the number that a fence gives to a frame. Those above say the how manieth fence of
+ * this line it is, so no number comes twice.
+ */
+#define VFUN_LINKED_STAMP_BITS 48
 
 /* How many milliseconds a switch keeps a frame at most, as drivers reckon. */
 #define VFUN_LINKED_SWITCH_KEEPS_MS 50
 
-/* In VFUN_LINKED_OPEN: no turn of this link is made any more. */
+/* In VFUN_LINKED_OPEN: no turn of this link is made any more. In _PASSED: none is told. */
 #define VFUN_LINKED_NO_MORE (~(uint64_t)0)
 
 /*
@@ -155,6 +161,14 @@ static inline int vfun_link_place_read(struct vfun_link_place *p, uint64_t word)
 	return 1;
 }
 
+/* An end takes a link's memory up (R-LNK-8). */
+static inline void vfun_linked_start_(uint64_t *mine)
+{
+	uint64_t starts = VFUN_PACKET_LOAD(mine + VFUN_LINKED_STARTS);
+
+	VFUN_PACKET_STORE_RELEASE(mine + VFUN_LINKED_STARTS, starts + 1);
+}
+
 /* ---- the sender in a VM --------------------------------------------- */
 
 /* Where frames go. */
@@ -223,7 +237,6 @@ static inline int vfun_linked_tx_init(struct vfun_linked_tx *l, void *mine, cons
 		l->due = last | 1;
 		l->path = VFUN_LINKED_DUE;
 	}
-	VFUN_PACKET_STORE(l->port.mine + VFUN_LINKED_HAS_OUT, (uint64_t)0);
 	VFUN_PACKET_STORE_RELEASE(l->port.mine + VFUN_LINKED_KNOWS, (uint64_t)1);
 	return 0;
 }
@@ -231,12 +244,19 @@ static inline int vfun_linked_tx_init(struct vfun_linked_tx *l, void *mine, cons
 /* Takes the host's word up, and makes the turn if there is room; whether it did. */
 static inline int vfun_linked_tx_obey_(struct vfun_linked_tx *l, uint64_t word)
 {
-	int is_new = word != l->seen;
+	uint64_t link = VFUN_PACKET_LOAD_ACQUIRE(l->port.theirs + VFUN_LINKED_LINK_OUT);
 	uint64_t turn = 0;
+	int is_new;
 
+	/*
+	 * The host changes TURN first when it goes on to another link. What changes now is
+	 * looked at next time.
+	 */
+	if (VFUN_PACKET_LOAD_ACQUIRE(l->port.theirs + VFUN_LINKED_TURN) != word)
+		word = l->seen;
+	is_new = word != l->seen;
 	l->seen = word;
-	if (vfun_linked_is_turn_(word) &&
-	    VFUN_PACKET_LOAD(l->port.theirs + VFUN_LINKED_LINK_OUT) == l->number)
+	if (vfun_linked_is_turn_(word) && link == l->number)
 		turn = word;
 	/* Whoever takes the link away without a turn means the way back. */
 	else if (vfun_linked_is_turn_(l->made))
@@ -263,8 +283,28 @@ static inline int vfun_linked_tx_look(struct vfun_linked_tx *l)
 	return vfun_linked_tx_obey_(l, word);
 }
 
-/* The link's memory goes away: its ring is not touched after this. */
-static inline void vfun_linked_tx_detach(struct vfun_linked_tx *l)
+/* Whether a ring's receiver must be rung for what was not looked at. */
+static inline int vfun_linked_must_ring_(struct vfun_packet_tx *tx)
+{
+	return tx->rung != tx->told && vfun_packet_must_ring(tx);
+}
+
+/* Which receivers must be rung: bits. */
+#define VFUN_LINKED_RING_PORT 1
+#define VFUN_LINKED_RING_LINK 2
+static inline int vfun_linked_tx_must_ring(struct vfun_linked_tx *l)
+{
+	int found = 0;
+
+	if (l->has_link && vfun_linked_must_ring_(&l->link))
+		found = VFUN_LINKED_RING_LINK;
+	if (vfun_linked_must_ring_(&l->port))
+		found |= VFUN_LINKED_RING_PORT;
+	return found;
+}
+
+/* Goes on without the link's memory, if it was there. */
+static inline void vfun_linked_tx_leave_(struct vfun_linked_tx *l)
 {
 	if (l->path == VFUN_LINKED_LINK) {
 		vfun_packet_publish(&l->link);
@@ -279,8 +319,25 @@ static inline void vfun_linked_tx_detach(struct vfun_linked_tx *l)
 }
 
 /*
- * The memory of a link is there. 0, or -1: there are no rings of so many bytes, or the way
- * back from the link before this one has no room yet; try again.
+ * The link's memory goes away: its ring is not touched after this. Whom to ring, as
+ * vfun_linked_tx_must_ring says it, while the link's bell is still there.
+ */
+static inline int vfun_linked_tx_detach(struct vfun_linked_tx *l)
+{
+	int found = 0, had_link = l->has_link;
+
+	vfun_linked_tx_leave_(l);
+	if (had_link && vfun_linked_must_ring_(&l->link))
+		found = VFUN_LINKED_RING_LINK;
+	if (vfun_linked_must_ring_(&l->port))
+		found |= VFUN_LINKED_RING_PORT;
+	return found;
+}
+
+/*
+ * The memory of a link is there. Whom to ring, as vfun_linked_tx_must_ring says it; or -1:
+ * there are no rings of so many bytes, or the way back from the link before this one has no
+ * room yet; try again.
  */
 static inline int vfun_linked_tx_attach(struct vfun_linked_tx *l, uint64_t number, void *mine,
 					const void *theirs, uint64_t ring)
@@ -290,7 +347,7 @@ static inline int vfun_linked_tx_attach(struct vfun_linked_tx *l, uint64_t numbe
 	if (!vfun_packet_ring_ok(ring))
 		return -1;
 	if (l->has_link)
-		vfun_linked_tx_detach(l);
+		vfun_linked_tx_leave_(l);
 	if (l->number != number) {
 		if (!vfun_linked_tx_turn_(l))
 			return -1;
@@ -302,6 +359,7 @@ static inline int vfun_linked_tx_attach(struct vfun_linked_tx *l, uint64_t numbe
 	VFUN_PACKET_STORE(own + VFUN_LINKED_OUT, number);
 	VFUN_PACKET_STORE_RELEASE(own + VFUN_LINKED_HAS_OUT, number);
 	vfun_packet_tx_init(&l->link, mine, theirs, ring);
+	vfun_linked_start_(l->link.mine);
 	l->has_link = 1;
 	l->path = vfun_linked_is_out_(l->made) ? VFUN_LINKED_LINK : VFUN_LINKED_PORT;
 	/* What was begun is made again: nobody knows whether its record was seen. */
@@ -312,7 +370,7 @@ static inline int vfun_linked_tx_attach(struct vfun_linked_tx *l, uint64_t numbe
 	}
 	l->seen = 0;
 	vfun_linked_tx_look(l);
-	return 0;
+	return vfun_linked_tx_must_ring(l);
 }
 
 /* As vfun_packet_put, into the ring of the way that holds now. */
@@ -334,20 +392,6 @@ static inline int vfun_linked_tx_publish(struct vfun_linked_tx *l)
 	int is_new = vfun_packet_publish(l->path == VFUN_LINKED_LINK ? &l->link : &l->port);
 
 	return vfun_linked_tx_look(l) | is_new;
-}
-
-/* Which receivers must be rung: bits. */
-#define VFUN_LINKED_RING_PORT 1
-#define VFUN_LINKED_RING_LINK 2
-static inline int vfun_linked_tx_must_ring(struct vfun_linked_tx *l)
-{
-	int found = 0;
-
-	if (l->has_link && l->link.rung != l->link.told && vfun_packet_must_ring(&l->link))
-		found = VFUN_LINKED_RING_LINK;
-	if (l->port.rung != l->port.told && vfun_packet_must_ring(&l->port))
-		found |= VFUN_LINKED_RING_PORT;
-	return found;
 }
 
 /* ---- the receiver in a VM ------------------------------------------- */
@@ -391,7 +435,6 @@ static inline int vfun_linked_rx_init(struct vfun_linked_rx *l, void *mine, cons
 	l->reading = vfun_linked_is_out_(l->open) ? VFUN_LINKED_READS_BOTH : VFUN_LINKED_READS_PORT;
 	l->has_link = 0;
 	l->link_was_first = 0;
-	VFUN_PACKET_STORE(l->port.mine + VFUN_LINKED_HAS_IN, (uint64_t)0);
 	VFUN_PACKET_STORE_RELEASE(l->port.mine + VFUN_LINKED_KNOWS, (uint64_t)1);
 	return 0;
 }
@@ -402,7 +445,18 @@ static inline int vfun_linked_rx_init(struct vfun_linked_rx *l, void *mine, cons
  */
 static inline void vfun_linked_rx_forget_(struct vfun_linked_rx *l)
 {
+	if (l->has_link)
+		vfun_packet_take(&l->link);
 	vfun_linked_rx_turn_(l, VFUN_LINKED_NO_MORE);
+}
+
+/* Whether the host still wants this link to be read. If not, it never is any more. */
+static inline int vfun_linked_rx_is_lawful_(struct vfun_linked_rx *l)
+{
+	if (VFUN_PACKET_LOAD_ACQUIRE(l->port.theirs + VFUN_LINKED_LINK_IN) == l->number)
+		return 1;
+	vfun_linked_rx_forget_(l);
+	return 0;
 }
 
 /* The link's memory goes away: its ring is not touched after this. */
@@ -435,6 +489,7 @@ static inline int vfun_linked_rx_attach(struct vfun_linked_rx *l, uint64_t numbe
 	}
 	VFUN_PACKET_STORE_RELEASE(own + VFUN_LINKED_HAS_IN, number);
 	vfun_packet_rx_init(&l->link, mine, theirs, ring);
+	vfun_linked_start_(l->link.mine);
 	l->has_link = 1;
 	return 0;
 }
@@ -483,7 +538,7 @@ static inline const void *vfun_linked_rx_port_(struct vfun_linked_rx *l, uint32_
 
 static inline const void *vfun_linked_rx_link_(struct vfun_linked_rx *l, uint32_t *bytes)
 {
-	if (!l->has_link)
+	if (!vfun_linked_rx_is_lawful_(l) || !l->has_link)
 		return (void *)0;
 	l->last = &l->link;
 	return vfun_packet_next(&l->link, bytes);
@@ -509,9 +564,14 @@ static inline const void *vfun_linked_rx_rest_(struct vfun_linked_rx *l, uint32_
 {
 	const void *found;
 
+	if (!vfun_linked_rx_is_lawful_(l)) {
+		*more = 1;
+		return (void *)0;
+	}
 	if (l->has_link) {
 		if (!vfun_linked_has_passed_(&l->link, l->until)) {
-			found = vfun_linked_rx_link_(l, bytes);
+			l->last = &l->link;
+			found = vfun_packet_next(&l->link, bytes);
 			if (found)
 				return found;
 		}
@@ -552,13 +612,8 @@ static inline void vfun_linked_rx_take(struct vfun_linked_rx *l)
 	/* As long as the rest is read, the turn's record stays: who takes the port up finds it. */
 	if (l->reading != VFUN_LINKED_READS_REST)
 		vfun_packet_take(&l->port);
-	if (l->reading == VFUN_LINKED_READS_PORT)
-		return;
-	if (l->has_link)
+	if (l->reading != VFUN_LINKED_READS_PORT && l->has_link)
 		vfun_packet_take(&l->link);
-	/* The host may want this link to be read no more. */
-	if (VFUN_PACKET_LOAD_ACQUIRE(l->port.theirs + VFUN_LINKED_LINK_IN) != l->number)
-		vfun_linked_rx_forget_(l);
 }
 
 /* Whether there is anything, as far as is known, or as the senders say now. */
@@ -631,26 +686,54 @@ static inline uint64_t vfun_fence_open_(const struct vfun_fence *f)
 	return f->allowed << 1 && back > f->last ? back : 0;
 }
 
+/* The last turn that an earlier driver has seen; 0: none. */
+static inline uint64_t vfun_fence_fenced_(const struct vfun_fence *f)
+{
+	uint64_t known = VFUN_PACKET_LOAD(f->port.mine + VFUN_LINKED_FENCED_LINK);
+	uint64_t fenced = VFUN_PACKET_LOAD(f->port.mine + VFUN_LINKED_FENCED);
+
+	/* The VM may have written there: only a turn of the allowed epoch counts. */
+	return known == f->link && fenced >> 1 == f->allowed && fenced > 1 ? fenced : 0;
+}
+
+/* What was said, on a page that may be another one than before. */
+static inline void vfun_fence_show_(struct vfun_fence *f)
+{
+	VFUN_PACKET_STORE(f->port.mine + VFUN_LINKED_FENCED, f->said);
+	VFUN_PACKET_STORE_RELEASE(f->port.mine + VFUN_LINKED_FENCED_LINK, f->link);
+}
+
 /*
  * A link begins here, of which the manager allows this epoch (0: none yet). The line is
- * zeros, or what an earlier one of this link was. A turn that an earlier driver has seen is
- * said once more, as nobody knows how far it came.
+ * zeros, with a closer that is new as well; or it is what an earlier fence of this link had,
+ * and the closer may go on: frames have larger numbers than those before. A turn that an
+ * earlier driver has seen is said once more, as nobody knows how far it came.
  */
 static inline void vfun_fence_line(struct vfun_fence *f, struct vfun_line *line, uint64_t link,
 				   uint64_t allowed)
 {
-	uint64_t known = VFUN_PACKET_LOAD(f->port.mine + VFUN_LINKED_FENCED_LINK);
-	uint64_t fenced = VFUN_PACKET_LOAD(f->port.mine + VFUN_LINKED_FENCED);
-	/* The VM may have written there: only a turn of the allowed epoch counts. */
-	int is_mine = known == link && fenced >> 1 == allowed && fenced > 1;
+	uint64_t round = VFUN_PACKET_LOAD(line->fence + VFUN_LINKED_ROUND);
 
 	f->line = line;
 	f->link = link;
 	f->allowed = allowed;
 	f->last = allowed << 1 ? (allowed << 1) - 1 : 0;
 	f->is_forced = 0;
-	vfun_fence_see_(f, is_mine ? fenced : 0);
-	VFUN_PACKET_STORE_RELEASE(f->port.mine + VFUN_LINKED_FENCED_LINK, link);
+	VFUN_PACKET_STORE(line->fence + VFUN_LINKED_ROUND, round + 1);
+	if (!round) {
+		vfun_fence_see_(f, vfun_fence_fenced_(f));
+	} else {
+		/*
+		 * The switch may still have frames that an earlier fence has numbered, and
+		 * some of them may be behind the turn that stands in the line.
+		 */
+		if (f->stamp < round << VFUN_LINKED_STAMP_BITS)
+			f->stamp = round << VFUN_LINKED_STAMP_BITS;
+		f->said = VFUN_PACKET_LOAD(line->fence + VFUN_LINKED_LAST);
+		if (f->last < f->said)
+			f->last = f->said;
+	}
+	vfun_fence_show_(f);
 }
 
 /* No link begins here any more. */
@@ -675,8 +758,9 @@ static inline int vfun_fence_renew(struct vfun_fence *f, void *mine, const void 
 		return 0;
 	f->is_forced = 0;
 	open = vfun_fence_open_(f);
-	vfun_fence_see_(f, open ? open : f->said);
-	VFUN_PACKET_STORE_RELEASE(f->port.mine + VFUN_LINKED_FENCED_LINK, f->link);
+	if (open)
+		vfun_fence_see_(f, open);
+	vfun_fence_show_(f);
 	return 0;
 }
 
@@ -780,7 +864,7 @@ struct vfun_closer {
 	struct vfun_line *line;
 	uint64_t link;
 	uint64_t out;           /* the number of the last frame that came out of the switch */
-	uint64_t passed;        /* the last turn that was told */
+	uint64_t passed;        /* the last turn that was told; VFUN_LINKED_NO_MORE: none is */
 	uint64_t late;          /* how often the time was up before the last frame came out */
 };
 
@@ -797,14 +881,22 @@ static inline void vfun_closer_init(struct vfun_closer *c, struct vfun_line *lin
  * The turn that is to be told, and the number of the last frame before it; or 0. If the other
  * half turns on meanwhile, the number is the later one.
  */
-static inline uint64_t vfun_closer_due(const struct vfun_closer *c, uint64_t *fence)
+static inline uint64_t vfun_closer_due_(const struct vfun_closer *c, uint64_t *fence)
 {
 	uint64_t last = VFUN_PACKET_LOAD_ACQUIRE(c->line->fence + VFUN_LINKED_LAST);
 
-	if (last == c->passed || !vfun_linked_is_turn_(last))
+	if (last == c->passed || c->passed == VFUN_LINKED_NO_MORE || !vfun_linked_is_turn_(last))
 		return 0;
 	*fence = VFUN_PACKET_LOAD(c->line->fence + VFUN_LINKED_STAMP);
 	return last;
+}
+
+/* Whether something is to be told. */
+static inline int vfun_closer_is_due(const struct vfun_closer *c)
+{
+	uint64_t fence;
+
+	return vfun_closer_due_(c, &fence) != 0;
 }
 
 static inline void vfun_closer_passes_(struct vfun_closer *c, uint64_t turn)
@@ -830,7 +922,7 @@ static inline int vfun_closer_tell_(struct vfun_closer *c, struct vfun_packet_tx
 static inline void *vfun_closer_put(struct vfun_closer *c, struct vfun_packet_tx *tx,
 				    uint32_t bytes, uint64_t stamp)
 {
-	uint64_t fence, turn = vfun_closer_due(c, &fence);
+	uint64_t fence, turn = vfun_closer_due_(c, &fence);
 
 	c->out = stamp;
 	if (turn && fence < stamp && !vfun_closer_tell_(c, tx, turn)) {
@@ -846,7 +938,7 @@ static inline void *vfun_closer_put(struct vfun_closer *c, struct vfun_packet_tx
  */
 static inline int vfun_closer_run(struct vfun_closer *c, struct vfun_packet_tx *tx)
 {
-	uint64_t fence, turn = vfun_closer_due(c, &fence);
+	uint64_t fence, turn = vfun_closer_due_(c, &fence);
 
 	return turn && fence <= c->out && vfun_closer_tell_(c, tx, turn);
 }
@@ -857,7 +949,7 @@ static inline int vfun_closer_run(struct vfun_closer *c, struct vfun_packet_tx *
  */
 static inline int vfun_closer_expire(struct vfun_closer *c, struct vfun_packet_tx *tx)
 {
-	uint64_t fence, turn = vfun_closer_due(c, &fence);
+	uint64_t fence, turn = vfun_closer_due_(c, &fence);
 
 	if (turn && fence > c->out) {
 		c->late++;
@@ -867,15 +959,12 @@ static inline int vfun_closer_expire(struct vfun_closer *c, struct vfun_packet_t
 }
 
 /*
- * The receiver's port has other memory, of a VM that was started anew. What was to be told is
- * nothing to it.
+ * The receiver's port has other memory, of a VM that was started anew. It knows nothing of
+ * this link: it is told nothing, now or later, and each turn counts as passed on.
  */
 static inline void vfun_closer_renew(struct vfun_closer *c)
 {
-	uint64_t fence, turn = vfun_closer_due(c, &fence);
-
-	if (turn)
-		vfun_closer_passes_(c, turn);
+	vfun_closer_passes_(c, VFUN_LINKED_NO_MORE);
 }
 
 #ifdef __cplusplus

@@ -87,6 +87,11 @@ extern "C" {
 /* When the receiver is to be rung. */
 #define VFUN_PACKET_WAKE 24
 
+/* Of direct links (vfun_link_ring.h): 1: this party knows them; the link whose memory it has. */
+#define VFUN_LINKED_KNOWS 32
+#define VFUN_LINKED_HAS_OUT 35
+#define VFUN_LINKED_HAS_IN 42
+
 /* In VFUN_PACKET_STATE. */
 #define VFUN_PACKET_DOWN 0
 #define VFUN_PACKET_UP 1
@@ -173,6 +178,9 @@ static inline int vfun_packet_tx_init(struct vfun_packet_tx *tx, void *mine,
 	tx->full = VFUN_PACKET_LOAD(tx->mine + VFUN_PACKET_FULL);
 	tx->too_long = VFUN_PACKET_LOAD(tx->mine + VFUN_PACKET_LONG);
 	tx->longest = vfun_packet_longest(ring);
+	/* This end knows no links, though an earlier one may have (R-LNK-11). */
+	VFUN_PACKET_STORE(tx->mine + VFUN_LINKED_HAS_OUT, (uint64_t)0);
+	VFUN_PACKET_STORE_RELEASE(tx->mine + VFUN_LINKED_KNOWS, (uint64_t)0);
 	return 0;
 }
 
@@ -297,6 +305,9 @@ static inline int vfun_packet_rx_init(struct vfun_packet_rx *rx, void *mine,
 	rx->refused = VFUN_PACKET_LOAD(rx->mine + VFUN_PACKET_REFUSED);
 	rx->bad = VFUN_PACKET_LOAD(rx->mine + VFUN_PACKET_BAD);
 	rx->longest = vfun_packet_longest(ring);
+	/* This end knows no links, though an earlier one may have (R-LNK-11). */
+	VFUN_PACKET_STORE(rx->mine + VFUN_LINKED_HAS_IN, (uint64_t)0);
+	VFUN_PACKET_STORE_RELEASE(rx->mine + VFUN_LINKED_KNOWS, (uint64_t)0);
 	return 0;
 }
 

@@ -53,6 +53,8 @@ pub mod header {
     pub const OPEN: usize = 41;
     /// The link whose memory the receiver has; 0: none.
     pub const HAS_IN: usize = 42;
+    /// In a link's memory: how often this end has taken it up.
+    pub const STARTS: usize = 44;
     // The manager writes these on the host's page:
     /// The link that the VM is to send over, and the turn that it is to make; 0: none.
     pub const LINK_OUT: usize = 48;
@@ -76,6 +78,8 @@ pub mod line {
     /// Of the half at the sender's port: the last frame before the last turn, and that turn.
     pub const STAMP: usize = 0;
     pub const LAST: usize = 1;
+    /// How many halves at the sender's port have had this line.
+    pub const ROUND: usize = 2;
     /// Of the half at the receiver's port: the last turn that it has passed on.
     pub const PASSED: usize = 0;
     /// Words of either half: a line, so that the two do not meet.
@@ -86,7 +90,7 @@ pub mod line {
 pub const DOWN: u64 = 0;
 pub const UP: u64 = 1;
 
-/// In [`header::OPEN`]: no turn of this link is made any more.
+/// In [`header::OPEN`]: no turn of this link is made any more. In [`line::PASSED`]: none is told.
 pub const NO_MORE: u64 = u64::MAX;
 
 /// In the upper half of a record's head: nothing but the end of the ring.

@@ -30,7 +30,7 @@ pub use control::{Turn, Way};
 pub use links::closer::Closer;
 pub use links::director::{Director, Stage, Todo};
 pub use links::fence::Fence;
-pub use links::ledger::{Breach, Claims, Ledger};
+pub use links::ledger::{Breach, Claims, Ledger, Reading};
 pub use links::linked_receiver::LinkedReceiver;
 pub use links::linked_sender::{LinkedSender, Rings};
 pub use links::place::LinkPlace;

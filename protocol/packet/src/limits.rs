@@ -8,9 +8,19 @@ pub const RING_MAX: u64 = 64 << 20;
 /// and two VLAN tags, and some to spare.
 pub const FRAME_MAX: u32 = 65600;
 
-/// How long a VM may take for a turn. A VM that is stopped for a snapshot takes longer, and
-/// loses its link; one that is only busy does not.
-pub const SILENCE_MS: u64 = 1000;
+/// How often an end of a link may die and leave counts that are wrong by a ring's frames. More
+/// would be a VM that dies to be believed.
+pub const LINK_STARTS: u64 = 16;
+
+/// Bits of the number that a driver's half at a sender's port gives to a frame. Those above
+/// say the how manieth half it is, so no number comes twice. With 10^8 frames a second they
+/// are enough for a month, and 65,536 halves may come one after another.
+pub const STAMP_BITS: u32 = 48;
+
+/// How long a VM may take for a turn, if the manager says nothing else: twice what the switch
+/// may need, so that a turn that waits for dropped frames is not late. A VM that is stopped for a
+/// snapshot takes longer, and loses its link.
+pub const SILENCE_MS: u64 = 2 * SWITCH_KEEPS_MS;
 /// How long a switch keeps a frame at most, as drivers reckon: Open vSwitch was measured to
 /// go on for 23 ms after a change of its rules, on a loaded machine.
 pub const SWITCH_KEEPS_MS: u64 = 50;

@@ -1,7 +1,7 @@
 //! The end that takes frames out of a ring.
 
 use crate::control::{Control, ControlKind};
-use crate::layout::header::{BAD, HEAD, REFUSED, TAIL, TAKEN, TAKEN_BYTES, WAKE};
+use crate::layout::header::{BAD, HAS_IN, HEAD, KNOWS, REFUSED, TAIL, TAKEN, TAKEN_BYTES, WAKE};
 use crate::layout::{AHEAD, ALIGN, KIND_FRAME, KIND_SKIP, RECORD_HEAD, record};
 use crate::ring::Ring;
 use vfun_window::Memory;
@@ -51,6 +51,9 @@ impl<M: Memory> Receiver<M> {
             refused: own(REFUSED),
             bad: own(BAD),
         };
+        // This end knows no links, though an earlier one may have (R-LNK-11).
+        mem.store(HAS_IN, 0, Ordering::Relaxed);
+        mem.store(KNOWS, 0, Ordering::Release);
         Receiver { ring, tail, told: tail, head: tail, counts, mem }
     }
 
@@ -95,7 +98,7 @@ impl<M: Memory> Receiver<M> {
 
     /// The same; at a record of a direct link, what `turn` makes of its kind.
     #[inline(always)]
-    pub(crate) fn next_or(
+    fn next_or(
         &mut self,
         to: &mut [u8],
         turn: impl FnOnce(&mut Self, ControlKind) -> Option<usize>,
@@ -118,6 +121,17 @@ impl<M: Memory> Receiver<M> {
         }
         self.bad();
         None
+    }
+
+    /// The same; a record of a direct link is taken, and is there beside `Some(0)`.
+    #[inline(always)]
+    pub(crate) fn next_or_control(&mut self, to: &mut [u8]) -> (Option<usize>, Option<Control>) {
+        let mut control = None;
+        let found = self.next_or(to, |this, kind| {
+            control = Some(this.control(kind));
+            Some(0)
+        });
+        (found, control)
     }
 
     /// Gives the sender the room of all that came, and shows the counts.
@@ -201,7 +215,7 @@ impl<M: Memory> Receiver<M> {
     }
 
     /// Takes the record of a direct link, which is of this kind.
-    pub(crate) fn control(&mut self, kind: ControlKind) -> Control {
+    fn control(&mut self, kind: ControlKind) -> Control {
         let at = self.ring.word(self.tail);
         self.tail = self.tail.wrapping_add(ALIGN);
         let word = |n| self.mem.load(at + n, Ordering::Relaxed);

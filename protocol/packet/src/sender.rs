@@ -1,7 +1,7 @@
 //! The end that puts frames into a ring.
 
 use crate::control::Control;
-use crate::layout::header::{FULL, HEAD, LONG, SENT, SENT_BYTES, TAIL, WAKE};
+use crate::layout::header::{FULL, HAS_OUT, HEAD, KNOWS, LONG, SENT, SENT_BYTES, TAIL, WAKE};
 use crate::layout::{ALIGN, CONTROL_BYTES, KIND_FRAME, KIND_SKIP, RECORD_HEAD, record};
 use crate::ring::Ring;
 use vfun_window::Memory;
@@ -55,6 +55,9 @@ impl<M: Memory> Sender<M> {
             full: own(FULL),
             too_long: own(LONG),
         };
+        // This end knows no links, though an earlier one may have (R-LNK-11).
+        mem.store(HAS_OUT, 0, Ordering::Relaxed);
+        mem.store(KNOWS, 0, Ordering::Release);
         let lap = head.wrapping_sub(ring.bytes());
         Sender { ring, head, told: head, rung: lap, tail: lap, counts, mem }
     }

@@ -4,6 +4,8 @@
 
 mod common;
 mod handover;
+#[path = "common/raced.rs"]
+mod raced;
 #[path = "common/strategy.rs"]
 mod strategy;
 

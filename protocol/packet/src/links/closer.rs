@@ -1,6 +1,7 @@
 //! The switch's end at the port of a link's receiver.
 
 use crate::control::{Control, Turn};
+use crate::layout::NO_MORE;
 use crate::layout::line::{LAST, PASSED, STAMP};
 use crate::sender::{NotSent, Sender};
 use vfun_window::Memory;
@@ -15,7 +16,7 @@ pub struct Closer<L> {
     link: u64,
     /// The number of the last frame of the link's sender that came out of the switch.
     out: u64,
-    /// The last turn that was told.
+    /// The last turn that was told; [`NO_MORE`]: none is told any more.
     passed: u64,
     late: u64,
 }
@@ -79,12 +80,10 @@ impl<L: Memory> Closer<L> {
         self.run(tx)
     }
 
-    /// The receiver's port has other memory, of a VM that was started anew. What was to be
-    /// told is nothing to it.
+    /// The receiver's port has other memory, of a VM that was started anew. It knows nothing
+    /// of this link: it is told nothing, now or later, and each turn counts as passed on.
     pub fn renew(&mut self) {
-        if let Some((turn, _)) = self.due() {
-            self.passes(turn);
-        }
+        self.passes(NO_MORE);
     }
 
     /// A turn that is to be told, and the number of the last frame before it. If the other half
@@ -92,7 +91,7 @@ impl<L: Memory> Closer<L> {
     #[inline]
     fn due(&self) -> Option<(Turn, u64)> {
         let last = self.line.load(LAST, Ordering::Acquire);
-        if last == self.passed {
+        if last == self.passed || self.passed == NO_MORE {
             return None;
         }
         Turn::of(last).map(|turn| (turn, self.line.load(STAMP, Ordering::Relaxed)))
@@ -111,13 +110,13 @@ impl<L: Memory> Closer<L> {
     fn tell<M: Memory>(&mut self, tx: &mut Sender<M>, turn: Turn) -> bool {
         let done = tx.put_control(Control::to_receiver(self.link, turn));
         if done {
-            self.passes(turn);
+            self.passes(turn.word());
         }
         done
     }
 
-    fn passes(&mut self, turn: Turn) {
-        self.passed = turn.word();
+    fn passes(&mut self, turn: u64) {
+        self.passed = turn;
         self.line.store(PASSED, self.passed, Ordering::Release);
     }
 }

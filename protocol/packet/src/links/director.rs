@@ -11,7 +11,10 @@ use vfun_window::sync::Ordering;
 pub enum Stage {
     /// Through the switch; this epoch is over, or was never begun.
     Switch { epoch: u64 },
-    /// The drivers are told of the epoch.
+    /// This is a manager that was started again. The driver at the sender's port is told of the
+    /// epoch, in case that it was not, before the sender is told to come back from it.
+    Resuming { epoch: u64, since: u64 },
+    /// The driver at the sender's port is told of the epoch.
     Allowing { epoch: u64, since: u64 },
     /// The sender is told to go to the link.
     Going { epoch: u64, since: u64 },
@@ -29,8 +32,8 @@ pub enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Todo {
     Nothing,
-    /// Tell the driver at the sender's port ([`Fence::allow`](crate::Fence::allow)), and
-    /// then [`Director::allowed`].
+    /// Note the epoch where a manager that is started again finds it; then tell the driver at
+    /// the sender's port ([`Fence::allow`](crate::Fence::allow)); then [`Director::allowed`].
     Allow(u64),
     /// Tell it ([`Fence::force`](crate::Fence::force)), and, when the turn is passed on,
     /// [`Director::forced`].
@@ -40,35 +43,40 @@ pub enum Todo {
 /// Turns one link's frames from the switch to the link and back. It never waits: what the
 /// VMs and the driver have done is looked at with [`Director::look`].
 ///
-/// The stage is in the memory that it writes, so a manager that is started again goes on
-/// (R-LNK-9). Times are milliseconds of any clock that does not go back.
+/// A manager that is started again ends the epoch that it has noted (R-LNK-9). Times are
+/// milliseconds of any clock that does not go back.
 pub struct Director<M> {
     /// The host's side of the sender's port, and of the receiver's.
     sender: M,
     receiver: M,
     link: u64,
     stage: Stage,
+    silence: u64,
 }
 
 impl<M: Memory> Director<M> {
-    /// Begins with a link, or takes it up. `link` is not 0.
-    pub fn new(sender: M, receiver: M, link: u64, now: u64) -> Self {
-        let own = |word| sender.load_own(word, Ordering::Relaxed);
-        let turn = Turn::of(own(TURN)).filter(|_| own(LINK_OUT) == link);
-        let stage = match turn {
-            Some(turn) if turn.to() == Way::Link => {
-                Stage::Going { epoch: turn.epoch(), since: now }
-            }
-            Some(turn) => Stage::Back { epoch: turn.epoch(), since: now },
-            None => Stage::Switch { epoch: 0 },
-        };
-        if turn.is_none() {
+    /// Begins with a link; `link` is not 0. A manager that was started again says the epoch
+    /// that it has noted last for this link ([`Todo::Allow`]), which ends; 0: none. What stands
+    /// in the memory is not asked: the VMs can write there.
+    pub fn new(sender: M, receiver: M, link: u64, noted: u64, now: u64) -> Self {
+        let is_mine = sender.load_own(LINK_OUT, Ordering::Relaxed) == link;
+        if noted == 0 || !is_mine {
             // First the turn: one of another link is nothing to this one.
             sender.store(TURN, 0, Ordering::Release);
             sender.store(LINK_OUT, link, Ordering::Release);
         }
         receiver.store(LINK_IN, link, Ordering::Release);
-        Director { sender, receiver, link, stage }
+        let stage = match noted {
+            0 => Stage::Switch { epoch: 0 },
+            epoch => Stage::Resuming { epoch, since: now },
+        };
+        Director { sender, receiver, link, stage, silence: SILENCE_MS }
+    }
+
+    /// How many milliseconds a party may be silent, in place of [`SILENCE_MS`].
+    pub fn with_silence(mut self, milliseconds: u64) -> Self {
+        self.silence = milliseconds;
+        self
     }
 
     pub fn stage(&self) -> Stage {
@@ -80,6 +88,7 @@ impl<M: Memory> Director<M> {
     pub fn epoch(&self) -> Option<u64> {
         match self.stage {
             Stage::Switch { epoch }
+            | Stage::Resuming { epoch, .. }
             | Stage::Allowing { epoch, .. }
             | Stage::Going { epoch, .. }
             | Stage::Direct { epoch }
@@ -111,9 +120,16 @@ impl<M: Memory> Director<M> {
 
     /// The driver at the sender's port knows the epoch.
     pub fn allowed(&mut self, epoch: u64, now: u64) {
-        if matches!(self.stage, Stage::Allowing { epoch: e, .. } if e == epoch) {
-            self.say(Turn::new(epoch, Way::Link));
-            self.stage = Stage::Going { epoch, since: now };
+        match self.stage {
+            Stage::Allowing { epoch: e, .. } if e == epoch => {
+                self.say(Turn::new(epoch, Way::Link));
+                self.stage = Stage::Going { epoch, since: now };
+            }
+            Stage::Resuming { epoch: e, .. } if e == epoch => {
+                self.say(Turn::new(epoch, Way::Switch));
+                self.stage = Stage::Back { epoch, since: now };
+            }
+            _ => {}
         }
     }
 
@@ -142,7 +158,7 @@ impl<M: Memory> Director<M> {
     pub fn end(&mut self, now: u64) -> Todo {
         self.back(now);
         match self.stage {
-            Stage::Back { epoch, since } => self.stage = Stage::Forcing { epoch, since },
+            Stage::Back { epoch, .. } | Stage::Resuming { epoch, .. } => self.force(epoch, now),
             Stage::Switch { .. } => self.over(),
             _ => {}
         }
@@ -153,12 +169,17 @@ impl<M: Memory> Director<M> {
     pub fn look(&mut self, now: u64, is_switch_there: bool) -> Todo {
         let made = self.sender.load(ACK, Ordering::Acquire);
         let open = self.receiver.load(OPEN, Ordering::Acquire);
-        let is_late = |since| now.saturating_sub(since) >= SILENCE_MS;
+        let silence = self.silence;
+        let is_late = |since| now.saturating_sub(since) >= silence;
         match self.stage {
             // The driver knew an epoch, and the sender began it without a word.
             Stage::Switch { epoch } | Stage::Allowing { epoch, .. } if is_direct(open) => {
-                self.stage = Stage::Forcing { epoch, since: now };
+                self.force(epoch, now);
             }
+            Stage::Resuming { epoch, .. } if !is_switch_there => {
+                self.stage = Stage::Resuming { epoch, since: now };
+            }
+            Stage::Resuming { epoch, since } if is_late(since) => self.force(epoch, now),
             Stage::Allowing { since, .. } if is_late(since) => self.back(now),
             // The sender came back by itself, the receiver was started anew, or one of them lies.
             Stage::Going { epoch, .. } if open == Turn::new(epoch, Way::Switch).word() => {
@@ -184,7 +205,7 @@ impl<M: Memory> Director<M> {
                 } else if !is_switch_there {
                     self.stage = Stage::Back { epoch, since: now };
                 } else if is_late(since) {
-                    self.stage = Stage::Forcing { epoch, since: now };
+                    self.force(epoch, now);
                 }
             }
             Stage::Forcing { epoch, .. } if !is_switch_there => {
@@ -199,10 +220,16 @@ impl<M: Memory> Director<M> {
 
     fn todo(&self) -> Todo {
         match self.stage {
-            Stage::Allowing { epoch, .. } => Todo::Allow(epoch),
+            Stage::Allowing { epoch, .. } | Stage::Resuming { epoch, .. } => Todo::Allow(epoch),
             Stage::Forcing { epoch, .. } => Todo::Force(epoch),
             _ => Todo::Nothing,
         }
+    }
+
+    /// The driver makes the turn back, and the sender as soon as it looks.
+    fn force(&mut self, epoch: u64, now: u64) {
+        self.say(Turn::new(epoch, Way::Switch));
+        self.stage = Stage::Forcing { epoch, since: now };
     }
 
     /// The receiver reads this link no more, whatever becomes of the turns.

@@ -2,7 +2,8 @@
 
 use crate::control::{Control, Turn, Way};
 use crate::layout::header::{FENCED, FENCED_LINK};
-use crate::layout::line::{LAST, PASSED, STAMP};
+use crate::layout::line::{LAST, PASSED, ROUND, STAMP};
+use crate::limits::STAMP_BITS;
 use crate::receiver::Receiver;
 use crate::ring::Ring;
 use vfun_window::Memory;
@@ -53,19 +54,35 @@ impl<M: Memory, L: Memory> Fence<M, L> {
     }
 
     /// A link begins here, of which the manager allows this epoch (0: none yet). `mem` is
-    /// zeros, or what an earlier line of this link had. A turn that an earlier driver has seen
-    /// is said once more, as nobody knows how far it came.
+    /// zeros, with a closer that is new as well; or it is what an earlier fence of this link
+    /// had, and the closer may go on: frames have larger numbers than those before. A turn
+    /// that an earlier driver has seen is said once more, as nobody knows how far it came.
     pub fn line(&mut self, mem: L, link: u64, allowed: u64) {
+        let last = (allowed << 1).saturating_sub(1);
+        let mut line = Lined { mem, link, allowed, last, said: 0, forced: None };
+        let round = line.mem.load_own(ROUND, Ordering::Relaxed);
+        line.mem.store(ROUND, round.wrapping_add(1), Ordering::Relaxed);
+        if round == 0 {
+            let said = self.fenced(link, allowed);
+            see(&self.port, &mut line, self.stamp, said);
+        } else {
+            // The switch may still have frames that an earlier fence has numbered, and some of
+            // them may be behind the turn that stands in the line.
+            self.stamp = self.stamp.max(round << STAMP_BITS);
+            line.said = line.mem.load_own(LAST, Ordering::Relaxed);
+            line.last = line.last.max(line.said);
+        }
+        show(&self.port, &line);
+        self.line = Some(line);
+    }
+
+    /// The last turn that an earlier driver has seen; 0: none.
+    fn fenced(&self, link: u64, allowed: u64) -> u64 {
         let own = |word| self.port.memory().load_own(word, Ordering::Relaxed);
         let (known, fenced) = (own(FENCED_LINK), own(FENCED));
         // The VM may have written there: only a turn of the allowed epoch counts.
-        let is_mine = known == link && fenced >> 1 == allowed;
-        let last = (allowed << 1).saturating_sub(1);
-        let mut line = Lined { mem, link, allowed, last, said: 0, forced: None };
-        let said = if is_mine && fenced > 1 { fenced } else { 0 };
-        see(&self.port, &mut line, self.stamp, said);
-        self.port.memory().store(FENCED_LINK, link, Ordering::Release);
-        self.line = Some(line);
+        let is_mine = known == link && fenced >> 1 == allowed && fenced > 1;
+        if is_mine { fenced } else { 0 }
     }
 
     /// No link begins here any more.
@@ -79,9 +96,10 @@ impl<M: Memory, L: Memory> Fence<M, L> {
         self.port = Receiver::new(mem, ring);
         if let Some(line) = &mut self.line {
             line.forced = None;
-            let last = line.open().map_or(line.said, Turn::word);
-            see(&self.port, line, self.stamp, last);
-            self.port.memory().store(FENCED_LINK, line.link, Ordering::Release);
+            if let Some(back) = line.open() {
+                see(&self.port, line, self.stamp, back.word());
+            }
+            show(&self.port, line);
         }
     }
 
@@ -93,11 +111,7 @@ impl<M: Memory, L: Memory> Fence<M, L> {
         if self.line.as_ref().is_some_and(|line| line.forced.is_some()) {
             self.look_at_force();
         }
-        let mut control = None;
-        let found = self.port.next_or(to, |port, kind| {
-            control = Some(port.control(kind));
-            Some(0)
-        });
+        let (found, control) = self.port.next_or_control(to);
         if let Some(control) = control {
             self.control(control);
         } else if found.is_some_and(|bytes| bytes != 0) {
@@ -172,6 +186,12 @@ impl<M: Memory, L: Memory> Fence<M, L> {
             _ => self.port.count_bad(),
         }
     }
+}
+
+/// What was said, on a page that may be another one than before.
+fn show<M: Memory, L>(port: &Receiver<M>, line: &Lined<L>) {
+    port.memory().store(FENCED, line.said, Ordering::Relaxed);
+    port.memory().store(FENCED_LINK, line.link, Ordering::Release);
 }
 
 /// Says a turn: to the other half, and to the driver after this one. The record that says it

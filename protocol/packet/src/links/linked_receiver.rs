@@ -3,6 +3,7 @@
 use crate::control::{Control, Turn, Way};
 use crate::layout::NO_MORE;
 use crate::layout::header::{HAS_IN, IN, KNOWS, LINK_IN, OPEN};
+use crate::links::count_start;
 use crate::receiver::Receiver;
 use crate::ring::Ring;
 use vfun_window::Memory;
@@ -36,9 +37,8 @@ impl<M: Memory> LinkedReceiver<M> {
     pub fn new(mem: M, ring: Ring) -> Self {
         let own = |word| mem.load_own(word, Ordering::Relaxed);
         let (number, open) = (own(IN), own(OPEN));
-        mem.store(HAS_IN, 0, Ordering::Relaxed);
-        mem.store(KNOWS, 1, Ordering::Release);
         let port = Receiver::new(mem, ring);
+        port.memory().store(KNOWS, 1, Ordering::Release);
         let reading = reading_after(open);
         LinkedReceiver { port, link: None, reading, number, open, link_was_first: false }
     }
@@ -63,6 +63,7 @@ impl<M: Memory> LinkedReceiver<M> {
             (self.number, self.open, self.reading) = (number, 0, Reading::Port);
         }
         port.store(HAS_IN, number, Ordering::Release);
+        count_start(&mem);
         self.link = Some(Receiver::new(mem, ring));
     }
 
@@ -98,9 +99,6 @@ impl<M: Memory> LinkedReceiver<M> {
         if let Some(link) = self.link.as_mut().filter(|_| self.reading != Reading::Port) {
             link.take();
         }
-        if self.reading != Reading::Port && !self.is_lawful() {
-            self.forget();
-        }
     }
 
     /// Whether there is anything, as far as is known, or as the senders say now.
@@ -117,9 +115,14 @@ impl<M: Memory> LinkedReceiver<M> {
         }
     }
 
-    /// Whether the host still wants this link to be read.
-    fn is_lawful(&self) -> bool {
-        self.port.memory().load(LINK_IN, Ordering::Acquire) == self.number
+    /// Whether the host still wants this link to be read. If not, it never is any more.
+    #[inline]
+    fn is_lawful(&mut self) -> bool {
+        let is_lawful = self.port.memory().load(LINK_IN, Ordering::Acquire) == self.number;
+        if !is_lawful {
+            self.forget();
+        }
+        is_lawful
     }
 
     fn is_at_rest(&self) -> bool {
@@ -128,11 +131,7 @@ impl<M: Memory> LinkedReceiver<M> {
 
     #[inline]
     fn next_of_port(&mut self, to: &mut [u8]) -> Option<usize> {
-        let mut control = None;
-        let found = self.port.next_or(to, |port, kind| {
-            control = Some(port.control(kind));
-            Some(0)
-        });
+        let (found, control) = self.port.next_or_control(to);
         if let Some(control) = control {
             self.control(control);
         }
@@ -147,7 +146,11 @@ impl<M: Memory> LinkedReceiver<M> {
         {
             return Some(found);
         }
-        match self.link.as_mut().and_then(|link| link.next(to)) {
+        let found = match self.is_lawful() {
+            true => self.link.as_mut().and_then(|link| link.next(to)),
+            false => None,
+        };
+        match found {
             None if self.link_was_first => self.next_of_port(to),
             found => found,
         }
@@ -155,6 +158,9 @@ impl<M: Memory> LinkedReceiver<M> {
 
     #[cold]
     fn next_of_rest(&mut self, to: &mut [u8], turn: Turn, until: u64) -> Option<usize> {
+        if !self.is_lawful() {
+            return Some(0);
+        }
         if let Some(link) = self.link.as_mut() {
             if !link.has_passed(until)
                 && let Some(found) = link.next(to)
@@ -169,7 +175,11 @@ impl<M: Memory> LinkedReceiver<M> {
 
     /// The rest of an epoch was not read and never will be: it would come after what is
     /// behind it. So this link has no turn any more.
+    #[cold]
     fn forget(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.take();
+        }
         (self.open, self.reading) = (NO_MORE, Reading::Port);
         self.port.memory().store(OPEN, self.open, Ordering::Release);
     }

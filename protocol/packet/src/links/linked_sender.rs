@@ -2,6 +2,7 @@
 
 use crate::control::{Control, Turn, Way};
 use crate::layout::header::{ACK, HAS_OUT, KNOWS, LINK_OUT, MAKING, OUT, TURN};
+use crate::links::count_start;
 use crate::ring::Ring;
 use crate::sender::{NotSent, Sender};
 use vfun_window::Memory;
@@ -48,9 +49,9 @@ impl<M: Memory> LinkedSender<M> {
             }
             _ => Path::Port(None),
         };
-        mem.store(HAS_OUT, 0, Ordering::Relaxed);
-        mem.store(KNOWS, 1, Ordering::Release);
-        LinkedSender { port: Sender::new(mem, ring), path, link, made, seen: 0 }
+        let port = Sender::new(mem, ring);
+        port.memory().store(KNOWS, 1, Ordering::Release);
+        LinkedSender { port, path, link, made, seen: 0 }
     }
 
     /// The port's ring.
@@ -75,15 +76,15 @@ impl<M: Memory> LinkedSender<M> {
         }
     }
 
-    /// The memory of a link is there. False: the way back from the link before this one has
-    /// no room yet; try again.
-    pub fn attach(&mut self, number: u64, mem: M, ring: Ring) -> bool {
+    /// The memory of a link is there; whom to ring. `None`: the way back from the link before
+    /// this one has no room yet; try again.
+    pub fn attach(&mut self, number: u64, mem: M, ring: Ring) -> Option<Rings> {
         if self.link().is_some() {
-            self.detach();
+            drop(self.leave());
         }
         let is_same = self.link == number;
         if !is_same && matches!(self.path, Path::Due(..)) && !self.make_turn() {
-            return false;
+            return None;
         }
         let port = self.port.memory();
         if !is_same {
@@ -93,6 +94,7 @@ impl<M: Memory> LinkedSender<M> {
         }
         port.store(OUT, number, Ordering::Relaxed);
         port.store(HAS_OUT, number, Ordering::Release);
+        count_start(&mem);
         let tx = Sender::new(mem, ring);
         // What was begun is made again: nobody knows whether its record was seen.
         let begun = Turn::of(port.load_own(MAKING, Ordering::Relaxed));
@@ -103,21 +105,31 @@ impl<M: Memory> LinkedSender<M> {
         };
         self.seen = 0;
         self.look();
-        true
+        Some(self.must_ring())
     }
 
-    /// The link's memory goes away: its ring is not touched after this.
-    pub fn detach(&mut self) {
-        self.path = match core::mem::replace(&mut self.path, Path::Port(None)) {
+    /// The link's memory goes away: its ring is not touched after this. Whom to ring, while
+    /// the link's bell is still there.
+    pub fn detach(&mut self) -> Rings {
+        let link = self.leave().is_some_and(|mut tx| must_ring(&mut tx));
+        Rings { port: must_ring(&mut self.port), link }
+    }
+
+    /// Goes on without the link's memory, if it was there.
+    fn leave(&mut self) -> Option<Sender<M>> {
+        let (path, tx) = match core::mem::replace(&mut self.path, Path::Port(None)) {
             Path::Link(mut tx) => {
                 tx.publish();
-                Turn::of(self.made).map_or(Path::Port(None), |made| Path::Due(made.back(), None))
+                let back = Turn::of(self.made).map(Turn::back);
+                (back.map_or(Path::Port(None), |back| Path::Due(back, None)), Some(tx))
             }
-            Path::Due(turn, _) if turn.to() == Way::Switch => Path::Due(turn, None),
-            Path::Due(..) | Path::Port(_) => Path::Port(None),
+            Path::Due(turn, tx) if turn.to() == Way::Switch => (Path::Due(turn, None), tx),
+            Path::Due(_, tx) | Path::Port(tx) => (Path::Port(None), tx),
         };
+        self.path = path;
         self.port.memory().store(HAS_OUT, 0, Ordering::Release);
         self.make_turn();
+        tx
     }
 
     /// Copies a frame into the ring of the way that holds now.
@@ -167,19 +179,22 @@ impl<M: Memory> LinkedSender<M> {
 
     /// Which receivers must be rung.
     pub fn must_ring(&mut self) -> Rings {
-        let unrung = |tx: &mut Sender<M>| tx.is_unrung() && tx.must_ring();
         let link = match &mut self.path {
-            Path::Link(tx) | Path::Port(Some(tx)) | Path::Due(_, Some(tx)) => unrung(tx),
+            Path::Link(tx) | Path::Port(Some(tx)) | Path::Due(_, Some(tx)) => must_ring(tx),
             Path::Port(None) | Path::Due(_, None) => false,
         };
-        Rings { port: unrung(&mut self.port), link }
+        Rings { port: must_ring(&mut self.port), link }
     }
 
     /// Takes the host's word up, and makes the turn if there is room. Says whether it did.
     #[cold]
     fn obey(&mut self, word: u64) -> bool {
+        let port = self.port.memory();
+        let is_mine = port.load(LINK_OUT, Ordering::Acquire) == self.link;
+        // The host changes TURN first when it goes on to another link. What changes now is
+        // looked at next time.
+        let word = if port.load(TURN, Ordering::Acquire) == word { word } else { self.seen };
         let is_new = core::mem::replace(&mut self.seen, word) != word;
-        let is_mine = self.port.memory().load(LINK_OUT, Ordering::Relaxed) == self.link;
         // Whoever takes the link away without a turn means the way back.
         let turn = match Turn::of(word).filter(|_| is_mine) {
             Some(turn) => Some(turn),
@@ -225,4 +240,9 @@ impl<M: Memory> LinkedSender<M> {
         };
         true
     }
+}
+
+/// Whether a ring's receiver must be rung for what was not looked at.
+fn must_ring<M: Memory>(tx: &mut Sender<M>) -> bool {
+    tx.is_unrung() && tx.must_ring()
 }

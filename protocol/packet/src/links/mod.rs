@@ -10,6 +10,10 @@
 //! | `LinkedReceiver` | takes from its port's ring, and from the link's in the right order |
 //! | `Director` | the host: when to turn, and whether it is done |
 
+use crate::layout::header::STARTS;
+use vfun_window::Memory;
+use vfun_window::sync::Ordering;
+
 pub(crate) mod closer;
 pub(crate) mod director;
 pub(crate) mod fence;
@@ -17,3 +21,9 @@ pub(crate) mod ledger;
 pub(crate) mod linked_receiver;
 pub(crate) mod linked_sender;
 pub(crate) mod place;
+
+/// An end takes a link's memory up (R-LNK-8).
+fn count_start<M: Memory>(mem: &M) {
+    let starts = mem.load_own(STARTS, Ordering::Relaxed);
+    mem.store(STARTS, starts.wrapping_add(1), Ordering::Release);
+}

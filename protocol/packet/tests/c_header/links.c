@@ -2,6 +2,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The host may go on to another link while the sender looks at its words. */
+static void race(const void *at);
+#define VFUN_PACKET_LOAD(p) (race(p), __atomic_load_n(p, __ATOMIC_RELAXED))
+#define VFUN_PACKET_LOAD_ACQUIRE(p) (race(p), __atomic_load_n(p, __ATOMIC_ACQUIRE))
+#define VFUN_PACKET_STORE(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
+#define VFUN_PACKET_STORE_RELEASE(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define VFUN_PACKET_FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #include "vfun_link_ring.h"
 
 #define RING 4096
@@ -13,6 +21,20 @@ static struct vfun_linked_rx rx;
 static struct vfun_fence fence;
 static struct vfun_closer closer;
 static struct vfun_packet_tx out;
+
+static int is_raced;
+static uint64_t next_link;
+
+static void race(const void *at)
+{
+	uint64_t *page = (uint64_t *)(void *)sides[1];
+
+	if (!is_raced || at != page + VFUN_LINKED_LINK_OUT)
+		return;
+	is_raced = 0;
+	page[VFUN_LINKED_TURN] = 0;
+	page[VFUN_LINKED_LINK_OUT] = next_link;
+}
 
 static void *side(void)
 {
@@ -95,11 +117,16 @@ static void new_line(uint64_t link, uint64_t allowed)
 
 static void take_up(unsigned long long who)
 {
-	switch (who % 4) {
+	struct vfun_packet_tx plain_tx;
+	struct vfun_packet_rx plain_rx;
+
+	switch (who % 6) {
 	case 0: vfun_linked_tx_init(&tx, sides[0], sides[1], RING); break;
 	case 1: vfun_linked_rx_init(&rx, sides[2], sides[3], RING); break;
 	case 2: vfun_fence_init(&fence, sides[1], sides[0], RING); break;
 	case 3: vfun_packet_tx_init(&out, sides[3], sides[2], RING); break;
+	case 4: vfun_packet_tx_init(&plain_tx, sides[0], sides[1], RING); break;
+	case 5: vfun_packet_rx_init(&plain_rx, sides[2], sides[3], RING); break;
 	}
 	printf("-\n");
 }
@@ -111,8 +138,9 @@ static void vm(char op, unsigned long long a, unsigned long long b)
 	case 'u': printf("%d\n", vfun_linked_tx_publish(&tx)); break;
 	case 'r': printf("%d\n", vfun_linked_tx_must_ring(&tx)); break;
 	case 'l': printf("%d\n", vfun_linked_tx_look(&tx)); break;
-	case 'A': printf("%d\n", !vfun_linked_tx_attach(&tx, a, sides[4], sides[5], RING)); break;
-	case 'D': vfun_linked_tx_detach(&tx); printf("-\n"); break;
+	case 'A': printf("%d\n", vfun_linked_tx_attach(&tx, a, sides[4], sides[5], RING)); break;
+	case 'D': printf("%d\n", vfun_linked_tx_detach(&tx)); break;
+	case 'H': is_raced = 1; next_link = a; printf("-\n"); break;
 	case 'g': receive((uint32_t)a); break;
 	case 't': vfun_linked_rx_take(&rx); printf("-\n"); break;
 	case 'z': vfun_linked_rx_declare_sleep(&rx); printf("%d\n", vfun_linked_rx_is_there(&rx)); break;
@@ -127,6 +155,11 @@ static void driver(char op, unsigned long long a, unsigned long long b, unsigned
 	case 'f': read_port((uint32_t)a); break;
 	case 'k': vfun_packet_take(&fence.port); printf("-\n"); break;
 	case 'L': new_line(a, b); break;
+	case 'R':
+		vfun_fence_init(&fence, sides[1], sides[0], RING);
+		vfun_fence_line(&fence, &line, a, b);
+		printf("-\n");
+		break;
 	case 'V': vfun_fence_unline(&fence); printf("-\n"); break;
 	case 'N': vfun_fence_renew(&fence, sides[1], sides[0], RING); printf("-\n"); break;
 	case 'W': printf("%d\n", vfun_fence_allow(&fence, a)); break;
@@ -136,6 +169,7 @@ static void driver(char op, unsigned long long a, unsigned long long b, unsigned
 	case 'c': fill(vfun_packet_put(&out, (uint32_t)a), (uint32_t)a, (uint32_t)b); break;
 	case 'n': printf("%d\n", vfun_closer_run(&closer, &out)); break;
 	case 'e': printf("%d\n", vfun_closer_expire(&closer, &out)); break;
+	case 'i': printf("%d\n", vfun_closer_is_due(&closer)); break;
 	case 'w': vfun_closer_renew(&closer); printf("-\n"); break;
 	case 'p': printf("%d\n", vfun_packet_publish(&out)); break;
 	case 'T': take_up(a); break;
@@ -158,7 +192,7 @@ int main(void)
 	vfun_fence_line(&fence, &line, 7, 0);
 	vfun_closer_init(&closer, &line, 7);
 	while (scanf(" %c %llu %llu %llu", &op, &a, &b, &c) == 4) {
-		if (strchr("surlADgtzBE", op))
+		if (strchr("surlADgtzBEH", op))
 			vm(op, a, b);
 		else
 			driver(op, a, b, c);

@@ -4,13 +4,15 @@
 use crate::common::plain::{Plain, Side, poke, zeroed};
 use crate::common::{RING, frame, sum};
 use crate::compile;
+use crate::raced::Raced;
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use vfun_packet::layout::{CONTROL_BYTES, header, line};
-use vfun_packet::{Closer, Fence, LinkedReceiver, LinkedSender, Ring, Sender};
+use vfun_packet::{Closer, Fence, LinkedReceiver, LinkedSender, Receiver, Ring, Rings, Sender};
 
 /// An operation as the C program reads it: a letter and three numbers.
 type LinkOp = (char, u64, u64, u64);
@@ -19,7 +21,9 @@ type LinkOp = (char, u64, u64, u64);
 struct Parties {
     sides: Vec<Side>,
     halves: [Side; 2],
-    tx: LinkedSender<Plain>,
+    tx: LinkedSender<Raced>,
+    /// The link to which the host goes on between two loads of the sender.
+    next: Rc<Cell<Option<u64>>>,
     rx: LinkedReceiver<Plain>,
     fence: Fence<Plain, Plain>,
     closer: Closer<Plain>,
@@ -41,6 +45,10 @@ fn got(to: &[u8], found: Option<usize>) -> String {
     }
 }
 
+fn bits(rings: Rings) -> String {
+    (u8::from(rings.port) | u8::from(rings.link) << 1).to_string()
+}
+
 fn yes(is: bool) -> String {
     u8::from(is).to_string()
 }
@@ -51,8 +59,10 @@ impl Parties {
         let halves = [zeroed(line::WORDS as u64 * 8), zeroed(line::WORDS as u64 * 8)];
         let mut fence = Fence::new(view(&sides, 1, 0), ring());
         fence.line(view(&halves, 0, 1), 7, 0);
+        let next: Rc<Cell<Option<u64>>> = Rc::default();
         Parties {
-            tx: LinkedSender::new(view(&sides, 0, 1), ring()),
+            tx: LinkedSender::new(Raced { plain: view(&sides, 0, 1), next: next.clone() }, ring()),
+            next,
             rx: LinkedReceiver::new(view(&sides, 2, 3), ring()),
             closer: Closer::new(view(&halves, 1, 0), 7),
             out: Sender::new(view(&sides, 3, 2), ring()),
@@ -64,7 +74,7 @@ impl Parties {
 
     fn step(&mut self, op: LinkOp) -> String {
         match op.0 {
-            's' | 'u' | 'r' | 'l' | 'A' | 'D' | 'g' | 't' | 'z' | 'B' | 'E' => self.vm(op),
+            's' | 'u' | 'r' | 'l' | 'A' | 'D' | 'g' | 't' | 'z' | 'B' | 'E' | 'H' => self.vm(op),
             _ => self.driver(op),
         }
     }
@@ -74,12 +84,12 @@ impl Parties {
         match op {
             's' => return put(tx.put(&frame(a as u32, b as u32)).is_ok()),
             'u' => return yes(tx.publish()),
-            'r' => {
-                let rings = tx.must_ring();
-                return (u8::from(rings.port) | u8::from(rings.link) << 1).to_string();
-            }
+            'r' => return bits(tx.must_ring()),
             'l' => return yes(tx.look()),
-            'A' => return yes(tx.attach(a, view(&self.sides, 4, 5), ring())),
+            'A' => {
+                let link = Raced { plain: view(&self.sides, 4, 5), next: Rc::default() };
+                return tx.attach(a, link, ring()).map_or("-1".into(), bits);
+            }
             'g' => {
                 let mut to = vec![0; a as usize];
                 let found = rx.next(&mut to);
@@ -89,7 +99,8 @@ impl Parties {
                 rx.declare_sleep();
                 return yes(rx.is_there());
             }
-            'D' => tx.detach(),
+            'D' => return bits(tx.detach()),
+            'H' => self.next.set(Some(a)),
             't' => rx.take(),
             'B' => rx.attach(a, view(&self.sides, 5, 4), ring()),
             _ => rx.detach(),
@@ -111,12 +122,18 @@ impl Parties {
             'c' => return put(out.put(&frame(a as u32, b as u32)).is_ok()),
             'n' => return yes(closer.run(out)),
             'e' => return yes(closer.expire(out)),
+            'i' => return yes(closer.is_due()),
             'p' => return yes(out.publish()),
             'k' => fence.take(),
             'L' => {
                 self.halves.iter().for_each(|h| (0..line::WORDS).for_each(|w| poke(h, w, 0)));
                 fence.line(view(&self.halves, 0, 1), a, b);
                 *closer = Closer::new(view(&self.halves, 1, 0), a);
+            }
+            // The half at A's port is made anew, and the other one goes on.
+            'R' => {
+                *fence = Fence::new(view(&self.sides, 1, 0), ring());
+                fence.line(view(&self.halves, 0, 1), a, b);
             }
             'V' => drop(fence.unline()),
             'N' => fence.renew(view(&self.sides, 1, 0), ring()),
@@ -129,8 +146,14 @@ impl Parties {
     }
 
     fn take_up(&mut self, who: u64) {
-        match who % 4 {
-            0 => self.tx = LinkedSender::new(view(&self.sides, 0, 1), ring()),
+        match who % 6 {
+            // Ends that know no links.
+            4 => drop(Sender::new(view(&self.sides, 0, 1), ring())),
+            5 => drop(Receiver::new(view(&self.sides, 2, 3), ring())),
+            0 => {
+                let plain = view(&self.sides, 0, 1);
+                self.tx = LinkedSender::new(Raced { plain, next: self.next.clone() }, ring());
+            }
             1 => self.rx = LinkedReceiver::new(view(&self.sides, 2, 3), ring()),
             2 => self.fence = Fence::new(view(&self.sides, 1, 0), ring()),
             _ => self.out = Sender::new(view(&self.sides, 3, 2), ring()),
@@ -210,11 +233,12 @@ fn op() -> impl Strategy<Value = LinkOp> {
         12 => plain("uurllt"),
         10 => room.clone().prop_map(|a| ('g', a, 0, 0)),
         12 => room.prop_map(|a| ('f', a, 0, 0)),
-        10 => plain("kkknnppetz"),
+        10 => plain("kkknnppetzi"),
         6 => (bytes, 0u64..1000, 0u64..20).prop_map(|(a, b, c)| ('q', a, b, c)),
         2 => (1u64..200, 0u64..9).prop_map(|(a, b)| ('c', a, b, 0)),
         3 => manager.prop_map(|(word, turn)| ('P', 1, word as u64 * 8, turn)),
-        1 => Just(('P', 3, header::LINK_IN as u64 * 8, 7)),
+        1 => prop::sample::select(vec![7, 7, 0]).prop_map(|n| ('P', 3, header::LINK_IN as u64 * 8, n)),
+        1 => prop::sample::select(vec![7u64, 8, 0]).prop_map(|n| ('H', n, 0, 0)),
         3 => (0u64..4).prop_map(|e| ('W', e, 0, 0)),
         1 => (0u64..4).prop_map(|e| ('F', e, 0, 0)),
         1 => (0u64..4).prop_map(|e| ('O', e, 0, 0)),
@@ -223,7 +247,8 @@ fn op() -> impl Strategy<Value = LinkOp> {
         1 => plain("DEVNwnnnnkkkkeeee"),
         1 => prop_oneof![9 => Just(7u64), 1 => 6u64..9]
             .prop_flat_map(|link| (0u64..4).prop_map(move |e| ('L', link, e, 0))),
-        1 => (0u64..4).prop_map(|who| ('T', who, 0, 0)),
+        1 => (0u64..4).prop_map(|e| ('R', 7, e, 0)),
+        1 => (0u64..6).prop_map(|who| ('T', who, 0, 0)),
         1 => (0u64..6, place(), value()).prop_map(|(s, b, c)| ('P', s, b, c)),
     ]
 }

@@ -8,6 +8,8 @@ mod common;
 #[path = "../../../wire/tests/c_header/compile.rs"]
 mod compile;
 mod links;
+#[path = "../common/raced.rs"]
+mod raced;
 #[path = "../common/strategy.rs"]
 mod strategy;
 
@@ -60,6 +62,7 @@ fn constants() -> Vec<(&'static str, u64)> {
         ("VFUN_LINKED_IN", header::IN as u64),
         ("VFUN_LINKED_OPEN", header::OPEN as u64),
         ("VFUN_LINKED_HAS_IN", header::HAS_IN as u64),
+        ("VFUN_LINKED_STARTS", header::STARTS as u64),
         ("VFUN_LINKED_LINK_OUT", header::LINK_OUT as u64),
         ("VFUN_LINKED_TURN", header::TURN as u64),
         ("VFUN_LINKED_LINK_IN", header::LINK_IN as u64),
@@ -67,6 +70,8 @@ fn constants() -> Vec<(&'static str, u64)> {
         ("VFUN_LINKED_FENCED", header::FENCED as u64),
         ("VFUN_LINKED_STAMP", line::STAMP as u64),
         ("VFUN_LINKED_LAST", line::LAST as u64),
+        ("VFUN_LINKED_ROUND", line::ROUND as u64),
+        ("VFUN_LINKED_STAMP_BITS", STAMP_BITS.into()),
         ("VFUN_LINKED_PASSED", line::PASSED as u64),
         ("VFUN_LINKED_WORDS", line::WORDS as u64),
         ("VFUN_LINKED_SWITCH_KEEPS_MS", SWITCH_KEEPS_MS),

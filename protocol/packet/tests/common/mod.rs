@@ -68,7 +68,8 @@ impl Pair {
         let ring = Ring::new(RING).unwrap();
         let sender_side = plain::zeroed(ring.side_bytes());
         let receiver_side = plain::zeroed(ring.side_bytes());
-        let (tx, rx) = ends(&sender_side, &receiver_side);
+        let tx = sender(&sender_side, &receiver_side);
+        let rx = receiver(&sender_side, &receiver_side);
         Pair { sender_side, receiver_side, tx, rx }
     }
 
@@ -106,11 +107,11 @@ impl Pair {
                 "-".into()
             }
             Op::TakeUpSender => {
-                self.tx = ends(&self.sender_side, &self.receiver_side).0;
+                self.tx = sender(&self.sender_side, &self.receiver_side);
                 yes(false)
             }
             Op::TakeUpReceiver => {
-                self.rx = ends(&self.sender_side, &self.receiver_side).1;
+                self.rx = receiver(&self.sender_side, &self.receiver_side);
                 yes(false)
             }
         }
@@ -125,9 +126,12 @@ impl Pair {
     }
 }
 
-fn ends(sender: &Side, receiver: &Side) -> (Sender<Plain>, Receiver<Plain>) {
-    let ring = Ring::new(RING).unwrap();
-    let out = Plain { mine: sender.clone(), theirs: receiver.clone() };
-    let inn = Plain { mine: receiver.clone(), theirs: sender.clone() };
-    (Sender::new(out, ring), Receiver::new(inn, ring))
+fn sender(sender: &Side, receiver: &Side) -> Sender<Plain> {
+    let mem = Plain { mine: sender.clone(), theirs: receiver.clone() };
+    Sender::new(mem, Ring::new(RING).unwrap())
+}
+
+fn receiver(sender: &Side, receiver: &Side) -> Receiver<Plain> {
+    let mem = Plain { mine: receiver.clone(), theirs: sender.clone() };
+    Receiver::new(mem, Ring::new(RING).unwrap())
 }

@@ -1,9 +1,14 @@
 //! Cases that a seed seldom finds.
 
-use crate::common::plain::{peek, poke};
-use crate::handover::memory::{Process, RING, Shared, ring};
-use vfun_packet::layout::{header, line};
-use vfun_packet::{Closer, Fence, LinkedReceiver, LinkedSender, Sender, Turn, Way};
+use crate::common::plain::{Plain, Side, peek, poke};
+use crate::handover::memory::{Process, RING, Shared, View, ring};
+use crate::raced::Raced;
+use std::cell::Cell;
+use std::rc::Rc;
+use vfun_packet::layout::{NO_MORE, header, line};
+use vfun_packet::{
+    Closer, Director, Fence, LinkedReceiver, LinkedSender, Receiver, Rings, Sender, Turn, Way,
+};
 
 const LINK: u64 = 9;
 
@@ -12,20 +17,265 @@ fn frame(n: u8) -> [u8; 20] {
     [n; 20]
 }
 
+/// Everybody of one link, of which the drivers know the first epoch.
+struct Rig {
+    s: Shared,
+    p: Process,
+    tx: LinkedSender<View>,
+    rx: LinkedReceiver<View>,
+    fence: Fence<View, View>,
+    closer: Closer<View>,
+    out: Sender<View>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let (s, p) = (Shared::new(), Process::new());
+        poke(&s.a_host, header::LINK_OUT, LINK);
+        poke(&s.b_host, header::LINK_IN, LINK);
+        let mut tx = LinkedSender::new(p.view(&s.a, &s.a_host), ring());
+        let mut rx = LinkedReceiver::new(p.view(&s.b, &s.b_host), ring());
+        let mut fence = Fence::new(p.view(&s.a_host, &s.a), ring());
+        fence.line(p.view(&s.fence, &s.closer), LINK, 1);
+        let closer = Closer::new(p.view(&s.closer, &s.fence), LINK);
+        let out = Sender::new(p.view(&s.b_host, &s.b), ring());
+        assert!(tx.attach(LINK, p.view(&s.link_a, &s.link_b), ring()).is_some());
+        rx.attach(LINK, p.view(&s.link_b, &s.link_a), ring());
+        Rig { s, p, tx, rx, fence, closer, out }
+    }
+
+    /// A is told to turn, and sends a frame after it.
+    fn turn(&mut self, turn: Turn, number: u8) {
+        poke(&self.s.a_host, header::TURN, turn.word());
+        self.tx.look();
+        self.send(number);
+    }
+
+    fn send(&mut self, number: u8) {
+        self.tx.put(&frame(number)).unwrap();
+        self.tx.publish();
+    }
+
+    /// What the switch takes from A, with its numbers.
+    fn read(&mut self) -> Vec<(u64, Vec<u8>)> {
+        let (mut read, mut to) = (vec![], [0; 64]);
+        while let Some(bytes) = self.fence.next(&mut to) {
+            if bytes != 0 {
+                read.push((self.fence.stamp(), to[..bytes].to_vec()));
+            }
+        }
+        self.fence.take();
+        read
+    }
+
+    /// It comes out at B's port.
+    fn write(&mut self, read: Vec<(u64, Vec<u8>)>) {
+        self.closer.run(&mut self.out);
+        for (stamp, frame) in read {
+            self.closer.put(&mut self.out, &frame, stamp).unwrap();
+        }
+        self.closer.run(&mut self.out);
+        self.out.publish();
+    }
+
+    fn pass(&mut self) {
+        let read = self.read();
+        self.write(read);
+    }
+
+    /// What B gets.
+    fn receive(&mut self) -> Vec<u8> {
+        let (mut got, mut to) = (vec![], [0; 64]);
+        while let Some(bytes) = self.rx.next(&mut to) {
+            if bytes != 0 {
+                got.push(to[0]);
+            }
+        }
+        self.rx.take();
+        got
+    }
+}
+
+const fn there(epoch: u64) -> Turn {
+    Turn::new(epoch, Way::Link)
+}
+
+const fn back(epoch: u64) -> Turn {
+    Turn::new(epoch, Way::Switch)
+}
+
+/// The driver's half at A's port is made anew while the one at B's goes on: A's frames are
+/// numbered on, so that END does not come before those that are still in the switch.
+#[test]
+fn a_fence_that_is_made_anew_numbers_on() {
+    let mut r = Rig::new();
+    for n in 1..=5 {
+        r.send(n);
+    }
+    // Two of the first five are still in the switch.
+    let mut first = r.read();
+    let rest = first.split_off(3);
+    r.write(first);
+    r.fence = Fence::new(r.p.view(&r.s.a_host, &r.s.a), ring());
+    r.fence.line(r.p.view(&r.s.fence, &r.s.closer), LINK, 1);
+    r.send(6);
+    r.turn(there(1), 7);
+    let behind = r.read();
+    r.write(vec![]);
+    assert_eq!(r.receive(), [1, 2, 3]);
+    r.write(rest);
+    assert_eq!(r.receive(), [4, 5]);
+    r.write(behind);
+    assert_eq!(r.receive(), [6, 7]);
+    assert_eq!(r.closer.late(), 0);
+}
+
+/// A's VM is started anew while frames of the old one are in the switch, on both sides of a
+/// turn: the turn stays between them.
+#[test]
+fn a_sender_that_is_started_anew_moves_no_turn() {
+    let mut r = Rig::new();
+    r.turn(there(1), 1);
+    r.send(2);
+    r.send(3);
+    r.pass();
+    r.turn(back(1), 4);
+    r.send(5);
+    let behind = r.read();
+    r.fence.renew(r.p.view(&Shared::new().a_host, &Shared::new().a), ring());
+    r.write(behind);
+    assert_eq!(r.receive(), [1, 2, 3, 4, 5]);
+}
+
+/// B's VM is started anew and knows of no link: no record comes into its ring any more, and
+/// the frames do. The manager hears all the same that the epoch is over.
+#[test]
+fn a_receiver_that_is_started_anew_finds_no_record() {
+    for is_due in [false, true] {
+        let mut r = Rig::new();
+        r.turn(there(1), 1);
+        let behind = r.read();
+        if !is_due {
+            r.write(behind);
+        }
+        let (host, guest) = (Shared::new().b_host, Shared::new().b);
+        r.out = Sender::new(r.p.view(&host, &guest), ring());
+        r.closer.renew();
+        r.turn(back(1), 2);
+        r.pass();
+        r.send(3);
+        r.pass();
+        assert!(!r.closer.is_due());
+        assert!(r.fence.is_over(1));
+        // A closer that is made anew knows it as well.
+        r.closer = Closer::new(r.p.view(&r.s.closer, &r.s.fence), LINK);
+        assert!(r.fence.allow(2));
+        r.turn(there(2), 4);
+        r.turn(back(2), 5);
+        r.pass();
+        r.closer.expire(&mut r.out);
+        r.out.publish();
+        let mut plain = Receiver::new(r.p.view(&guest, &host), ring());
+        let (mut got, mut to) = (vec![], [0; 64]);
+        while let Some(bytes) = plain.next(&mut to) {
+            got.extend_from_slice(&to[..bytes.min(1)]);
+        }
+        assert_eq!((got, plain.counts().bad), (vec![2, 3, 5], 0));
+    }
+}
+
+/// An end that knows no links comes after one that did: nothing is begun with it.
+#[test]
+fn a_plain_end_says_that_it_knows_no_links() {
+    for is_sender in [true, false] {
+        let r = Rig::new();
+        let of_a = r.p.view(&r.s.a_host, &r.s.a);
+        let mut director = Director::new(of_a, r.p.view(&r.s.b_host, &r.s.b), LINK, 0, 0);
+        assert!(director.is_ready());
+        if is_sender {
+            Sender::new(r.p.view(&r.s.a, &r.s.a_host), ring());
+        } else {
+            Receiver::new(r.p.view(&r.s.b, &r.s.b_host), ring());
+        }
+        assert!(!director.is_ready() && !director.go(0));
+        let words = match is_sender {
+            true => [header::KNOWS, header::HAS_OUT].map(|word| peek(&r.s.a, word)),
+            false => [header::KNOWS, header::HAS_IN].map(|word| peek(&r.s.b, word)),
+        };
+        assert_eq!(words, [0, 0]);
+    }
+}
+
+/// The manager says that the link is over: not one frame more is taken from it, and those
+/// that were are counted.
+#[test]
+fn no_frame_is_taken_from_a_link_that_is_over() {
+    for is_rest in [false, true] {
+        let mut r = Rig::new();
+        r.turn(there(1), 1);
+        (2..=6).for_each(|n| r.send(n));
+        r.pass();
+        if is_rest {
+            r.turn(back(1), 7);
+            r.pass();
+        }
+        let (mut got, mut to) = (vec![], [0; 64]);
+        while got.len() < 2 {
+            if r.rx.next(&mut to).expect("more is there") != 0 {
+                got.push(to[0]);
+            }
+        }
+        poke(&r.s.b_host, header::LINK_IN, 0);
+        got.extend(r.receive());
+        assert_eq!(got, if is_rest { vec![1, 2, 7] } else { vec![1, 2] });
+        assert_eq!(peek(&r.s.link_b, header::TAKEN), 2);
+        assert_eq!(peek(&r.s.b, header::OPEN), NO_MORE);
+    }
+}
+
+/// Who sleeps at a ring is rung for what a change of the link's memory put into it.
+#[test]
+fn a_change_of_memory_says_whom_to_ring() {
+    let mut r = Rig::new();
+    r.turn(there(1), 1);
+    r.pass();
+    r.receive();
+    // From here on they sleep: the driver at A's port, and B at both rings.
+    Receiver::new(r.p.view(&r.s.a_host, &r.s.a), ring()).declare_sleep();
+    r.rx.declare_sleep();
+    r.tx.must_ring();
+    r.tx.put(&frame(2)).unwrap();
+    assert_eq!(r.tx.detach(), Rings { port: true, link: true });
+    assert_eq!(r.tx.detach(), Rings::default());
+    // The next sender's first look concerns all that waits.
+    r.tx = LinkedSender::new(r.p.view(&r.s.a, &r.s.a_host), ring());
+    let link = r.p.view(&r.s.link_a, &r.s.link_b);
+    assert_eq!(r.tx.attach(LINK, link, ring()), Some(Rings { port: true, link: true }));
+    assert_eq!(r.tx.must_ring(), Rings::default());
+}
+
+/// A turn that was said of the link before is not made of this one.
+#[test]
+fn a_turn_is_of_the_link_that_was_named_with_it() {
+    let s = Shared::new();
+    let raced = |mine: &Side, theirs: &Side, next| Raced {
+        plain: Plain { mine: mine.clone(), theirs: theirs.clone() },
+        next: Rc::new(Cell::new(next)),
+    };
+    poke(&s.a_host, header::LINK_OUT, LINK - 1);
+    poke(&s.a_host, header::TURN, there(5).word());
+    let mut tx = LinkedSender::new(raced(&s.a, &s.a_host, Some(LINK)), ring());
+    assert!(tx.attach(LINK, raced(&s.link_a, &s.link_b, None), ring()).is_some());
+    assert_eq!((tx.way(), peek(&s.a, header::MAKING)), (Some(Way::Switch), 0));
+    poke(&s.a_host, header::TURN, there(1).word());
+    tx.look();
+    assert_eq!((tx.way(), peek(&s.a, header::MAKING)), (Some(Way::Link), there(1).word()));
+}
+
 /// B reads what is there at BEGIN, and its port after that, whatever A puts in meanwhile.
 #[test]
 fn a_sender_cannot_keep_the_receiver_at_the_rest() {
-    let (s, p) = (Shared::new(), Process::new());
-    poke(&s.a_host, header::LINK_OUT, LINK);
-    poke(&s.b_host, header::LINK_IN, LINK);
-    let mut tx = LinkedSender::new(p.view(&s.a, &s.a_host), ring());
-    let mut rx = LinkedReceiver::new(p.view(&s.b, &s.b_host), ring());
-    let mut fence = Fence::new(p.view(&s.a_host, &s.a), ring());
-    fence.line(p.view(&s.fence, &s.closer), LINK, 1);
-    let mut closer = Closer::new(p.view(&s.closer, &s.fence), LINK);
-    let mut out = Sender::new(p.view(&s.b_host, &s.b), ring());
-    assert!(tx.attach(LINK, p.view(&s.link_a, &s.link_b), ring()));
-    rx.attach(LINK, p.view(&s.link_b, &s.link_a), ring());
+    let Rig { s, p, mut tx, mut rx, mut fence, mut closer, mut out } = Rig::new();
     let mut to = [0; 64];
     for way in [Way::Link, Way::Switch] {
         poke(&s.a_host, header::TURN, Turn::new(1, way).word());
@@ -67,7 +317,7 @@ fn a_turn_that_was_begun_is_made_again() {
         fence.line(p.view(&s.fence, &s.closer), LINK, 1);
         let attach = |p: &Process| {
             let mut tx = LinkedSender::new(p.view(&s.a, &s.a_host), ring());
-            assert!(tx.attach(LINK, p.view(&s.link_a, &s.link_b), ring()));
+            assert!(tx.attach(LINK, p.view(&s.link_a, &s.link_b), ring()).is_some());
             tx
         };
         let mut tx = attach(&p);

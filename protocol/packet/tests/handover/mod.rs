@@ -2,10 +2,13 @@
 
 mod cases;
 mod counts;
+mod deaths;
+mod director;
 mod hostile;
 mod memory;
 mod mutant;
 mod random;
 mod runs;
 mod threads;
+mod verdict;
 mod world;

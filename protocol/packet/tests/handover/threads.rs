@@ -39,7 +39,7 @@ impl Sides {
 /// same number again.
 fn sender(sides: &Sides) {
     let mut tx = LinkedSender::new(sides.view(0, 1), ring());
-    assert!(tx.attach(LINK, sides.view(4, 5), ring()));
+    assert!(tx.attach(LINK, sides.view(4, 5), ring()).is_some());
     let mut number = 0u64;
     while sides.is_over.load(Ordering::Relaxed) == 0 {
         for _ in 0..1 + number % 7 {
@@ -126,7 +126,7 @@ fn switch(sides: &Sides, lost: &AtomicU64, receiver: &JoinHandle<u64>) -> u64 {
     let tx = Sender::new(sides.view(3, 2), ring());
     let mut switch = Switch { fence, closer, tx, queue: VecDeque::new() };
     switch.fence.line(sides.view(6, 7), LINK, 0);
-    let mut director = Director::new(sides.view(1, 0), sides.view(3, 2), LINK, 0);
+    let mut director = Director::new(sides.view(1, 0), sides.view(3, 2), LINK, 0, 0);
     let taken = &sides.all[5][vfun_packet::layout::header::TAKEN];
     let (mut since, mut n) = (0, 0);
     let began = Instant::now();

@@ -39,10 +39,10 @@ fn ring() -> Ring {
     Ring::new(vfun_packet::limits::RING_MIN).unwrap()
 }
 
-/// A side whose ring has four records of a line, of which four words are used.
+/// A side whose ring has eight records of a line, of which four words are used.
 fn ring_side() -> Side {
-    let records = (0..4).flat_map(|r| (0..4).map(move |w| RING_OFF / 8 + 8 * r + w));
-    let words = [header::HEAD, header::TAIL, header::WAKE];
+    let records = (0..8).flat_map(|r| (0..4).map(move |w| RING_OFF / 8 + 8 * r + w));
+    let words = [header::HEAD, header::TAIL, header::WAKE, header::TURN, header::ACK];
     side(records.chain(words), 0..RING_OFF / 8)
 }
 
@@ -72,7 +72,7 @@ fn parties(weaker: Weaker) -> Parties {
     manager.store(header::LINK_OUT, LINK, Ordering::Relaxed);
     view(3, 2, Weak::Nothing).store(header::LINK_IN, LINK, Ordering::Relaxed);
     let mut tx = LinkedSender::new(view(0, 1, port), ring());
-    assert!(tx.attach(LINK, view(4, 5, link), ring()));
+    assert!(tx.attach(LINK, view(4, 5, link), ring()).is_some());
     let mut rx = LinkedReceiver::new(view(2, 3, port), ring());
     rx.attach(LINK, view(5, 4, link), ring());
     let mut fence = Fence::new(view(1, 0, port), ring());
@@ -201,6 +201,76 @@ fn halves(weaker: Weaker) -> Vec<u8> {
     }
     reader.join().unwrap();
     got
+}
+
+/// The end of an epoch and the next one: the sender goes back, and to the link again as soon
+/// as it is told to. Frame 1 is in the link's ring when it begins.
+fn two_epochs(waits: bool) -> Vec<u8> {
+    let Parties { mut tx, mut rx, mut fence, mut closer, mut out, manager } =
+        parties(Weaker::Nothing);
+    let mut got = vec![];
+    manager.store(header::TURN, Turn::new(1, Way::Link).word(), Ordering::Release);
+    tx.look();
+    pass_on(&mut fence, &mut closer, &mut out);
+    receive(&mut rx, &mut got);
+    tx.put(&frame(1)).unwrap();
+    tx.publish();
+    manager.store(header::TURN, Turn::new(1, Way::Switch).word(), Ordering::Release);
+    let sender = thread::spawn(move || {
+        for n in 2..=3 {
+            tx.look();
+            tx.put(&frame(n)).unwrap();
+            tx.publish();
+        }
+        tx
+    });
+    let mut is_next = false;
+    let mut step = |got: &mut Vec<u8>| {
+        pass_on(&mut fence, &mut closer, &mut out);
+        let back = Turn::new(1, Way::Switch).word();
+        let is_back = |is_closed: bool| {
+            let open = rx.port().memory().load_own(header::OPEN, Ordering::Relaxed);
+            manager.load(header::ACK, Ordering::Acquire) == back && (is_closed || open == back)
+        };
+        if !is_next && is_back(!waits) {
+            is_next = true;
+            assert!(fence.allow(2));
+            manager.store(header::TURN, Turn::new(2, Way::Link).word(), Ordering::Release);
+            thread::yield_now();
+        }
+        receive(&mut rx, got)
+    };
+    for _ in 0..LOOKS {
+        if !step(&mut got) {
+            thread::yield_now();
+        }
+    }
+    let mut tx = sender.join().unwrap();
+    while step(&mut got) {}
+    // A sender that was done before it was told goes now.
+    tx.look();
+    tx.put(&frame(4)).unwrap();
+    tx.publish();
+    assert_eq!(tx.way(), Some(Way::Link));
+    while step(&mut got) {}
+    got
+}
+
+#[test]
+fn two_epochs_keep_the_order() {
+    model(Some(3), || assert_eq!(two_epochs(true), [1, 2, 3, 4]));
+}
+
+#[test]
+fn without_the_wait_for_the_receiver_two_epochs_are_mixed() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let seen = count.clone();
+    model(Some(2), move || {
+        if two_epochs(false) != [1, 2, 3, 4] {
+            seen.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    assert!(count.load(Ordering::Relaxed) > 0);
 }
 
 #[test]
