@@ -59,7 +59,7 @@ fn each_port_has_its_turn() {
         let (about, word) = verdict(port, 1);
         words.unsent.lock().unwrap().insert(about, word);
     };
-    ["a", "b", "c"].map(put);
+    ["a", "b", "c"].into_iter().for_each(put);
     let mut last = None;
     let mut order = vec![];
     for _ in 0..6 {
