@@ -86,8 +86,8 @@ install -d "$to/bin" "$lib" "$to/include" "$to/lib/pkgconfig" "$to/share/virtfun
     "$to/share/virtfun/functions-gdma-simulated" \
     "$to/share/man/man1" "$to/share/man/man8" "$to/share/bash-completion/completions" \
     "$to/share/zsh/site-functions" "$to/share/fish/vendor_completions.d"
-# vfund looks for its keeper, launcher of services, service program, gateway, metrics, allocator of network VFs and drivers beside itself.
-install -m 755 "$bin"/vfund "$bin"/vfun-keeper "$bin"/vfun-jail "$bin"/vfun-service "$bin"/vfun-gateway "$bin"/vfun-metrics "$bin"/vfun-nics "$lib/"
+# vfund looks for its keeper, launcher of services, service program, gateway, metrics, allocator of network VFs, watcher of switches and drivers beside itself.
+install -m 755 "$bin"/vfund "$bin"/vfun-keeper "$bin"/vfun-jail "$bin"/vfun-service "$bin"/vfun-gateway "$bin"/vfun-metrics "$bin"/vfun-nics "$bin"/vfun-links "$lib/"
 install -m 755 "$bin"/libvfun_fn_*.so "$lib/"
 # vfun looks there for the commands that are programs of their own.
 install -m 755 "$bin"/vfun-bench "$bin"/vfun-guest "$bin"/vfun-top "$lib/"
@@ -141,7 +141,7 @@ install -m 644 services/modeldevice/functions/model/function.toml "$to/share/vir
 "$bin/vfun" man "$to/share/man/man1" >/dev/null
 packaging/manual.py "$bin/vfund" "$version" packaging/man/vfund.roff > "$to/share/man/man8/vfund.8"
 packaging/manual.py "$bin/vfun-agent" "$version" packaging/man/vfun-agent.roff > "$to/share/man/man8/vfun-agent.8"
-for p in vfun-gateway vfun-metrics vfun-nics; do
+for p in vfun-gateway vfun-metrics vfun-nics vfun-links; do
     packaging/manual.py "$bin/$p" "$version" > "$to/share/man/man8/$p.8"
 done
 sed "s/@VERSION@/$version/" packaging/man/vfun-service.8 > "$to/share/man/man8/vfun-service.8"

@@ -119,6 +119,7 @@ pub mod tests {
             tcp: None,
             metrics: None,
             nics: false,
+            links: false,
             policy_unreadable: None,
             service_program: "/s".into(),
             troubles: vec![],

@@ -425,6 +425,9 @@ pub struct Status {
     /// Whether it lends network VFs (`--nics`).
     #[serde(default)]
     pub nics: bool,
+    /// Whether it watches switches for direct links (`--links`).
+    #[serde(default)]
+    pub links: bool,
     /// Why nothing new is granted, if policy or tokens could not be read.
     #[serde(default)]
     pub policy_unreadable: Option<String>,

@@ -99,9 +99,11 @@ pub const VM_STATES: Rate = Rate { per_s: 10, burst: 20 };
 pub const VM_STATES_A_TURN: usize = 64;
 /// Orders taken from that process before others have their turn.
 pub const ORDERS_A_TURN: usize = 64;
-/// How long that process may take nothing of what it is told, ms. It reads at once, as its
+/// The same for the process that watches switches: verdicts taken, and news of ports passed on.
+pub const LINKS_A_TURN: usize = 64;
+/// How long either process may take nothing of what it is told, ms. It reads at once, as its
 /// work is done by other threads; a host that is short of memory may stop it for seconds.
-pub const NICS_HANGS_MS: u64 = 60_000;
+pub const HELPER_HANGS_MS: u64 = 60_000;
 
 /// Before a helper (gateway, metrics) that died is started again.
 pub const HELPER_AGAIN: Duration = Duration::from_millis(100);

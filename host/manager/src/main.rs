@@ -83,6 +83,11 @@ struct Args {
     /// capability net_admin; without it a port uses a device that is there.
     #[arg(long)]
     ports: bool,
+    /// Watch which ports of VMs Open vSwitch with DPDK joins point to point, for direct links
+    /// between VMs: starts vfun-links, which changes nothing in the switch. Without --ports, too: then
+    /// the ports are those that people put into the switch.
+    #[arg(long)]
+    links: bool,
     /// Who gets the VFs of functions whose manifest says `leased`: none, first,
     /// random, fair, activity or gain.
     #[arg(long, value_name = "POLICY", default_value_t = Policy::Gain)]
@@ -176,6 +181,8 @@ impl Args {
             metrics_program: beside.join("vfun-metrics"),
             nics: self.nics,
             ports: self.ports,
+            links: self.links,
+            links_program: beside.join("vfun-links"),
             nics_program: beside.join("vfun-nics"),
         }
     }

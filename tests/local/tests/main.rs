@@ -15,6 +15,7 @@ mod installed;
 mod later;
 mod law;
 mod leases;
+mod links;
 mod means;
 mod modeldevice;
 mod moving;

@@ -150,13 +150,13 @@ fn lives(stand: &Stand) -> usize {
     lines(&stand.root().join("heard")).iter().filter(|line| *line == "began").count()
 }
 
-fn kill(pid: u32) {
+pub(crate) fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
 /// The process of this name that a process started.
-fn child(of: u32, name: &str) -> Option<u32> {
+pub(crate) fn child(of: u32, name: &str) -> Option<u32> {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
     let mut pids = all.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
     pids.find(|pid| {

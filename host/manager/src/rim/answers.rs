@@ -272,6 +272,7 @@ impl Daemon {
                 .clone()
                 .filter(|_| self.helper_runs(&self.config.metrics_program)),
             nics: self.config.nics,
+            links: self.config.links,
             policy_unreadable: self.unreadable(),
             service_program: self.config.service_program.clone(),
             troubles: self.troubles(),
@@ -293,6 +294,7 @@ impl Daemon {
         all.extend(stayed.map(|why| format!("SIGHUP did not restart the manager: {why}")));
         all.extend(self.submissions_troubles());
         all.extend(self.nics_trouble());
+        all.extend(self.links_trouble());
         all.extend(keeper);
         let now = self.now();
         all.extend(self.rim.core.breakers(now).map(|((owner, function, _), state)| {

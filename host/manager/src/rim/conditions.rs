@@ -82,6 +82,7 @@ impl Config {
                 .map(|_| (&self.metrics_program, "program that shows the metrics")),
         );
         needed.extend(self.nics.then_some((&self.nics_program, "program that lends network VFs")));
+        needed.extend(self.links.then_some((&self.links_program, "program that watches switches")));
         for (program, what) in needed {
             let program = program.clone();
             match std::fs::metadata(&program) {

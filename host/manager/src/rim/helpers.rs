@@ -1,9 +1,9 @@
 //! Helpers: processes that stand between the manager and the network, so that
 //! nothing from there is read in the manager: the gateway for callers over TCP
 //! and the one that shows the counters to Prometheus. They are ordinary clients
-//! of the manager's sockets. The one that lends network VFs is none: it and the manager
-//! speak by the socket that is its standard input. One that dies is started again, later
-//! and later while it keeps dying.
+//! of the manager's sockets. The one that lends network VFs and the one that watches
+//! switches are none: they and the manager speak by the socket that is their standard
+//! input. One that dies is started again, later and later while it keeps dying.
 
 use super::{Daemon, Kind};
 use crate::limits::{HELPER_AGAIN, HELPER_AGAIN_MOST, HELPER_LIVED, LEFT_ENDS};
@@ -23,8 +23,8 @@ pub(super) struct Helper {
     what: &'static str,
     program: PathBuf,
     args: Vec<OsString>,
-    /// It and the manager speak by its standard input.
-    packets: bool,
+    /// It and the manager speak by its standard input, and what the manager's end of that is.
+    packets: Option<Kind>,
     running: Option<(Child, OwnedFd)>,
     /// When it was last started.
     since: Instant,
@@ -50,7 +50,7 @@ impl Helper {
             what,
             program: program.to_owned(),
             args,
-            packets: false,
+            packets: None,
             running: None,
             since: Instant::now(),
             due: Some(Instant::now()),
@@ -59,8 +59,14 @@ impl Helper {
     }
 
     /// The same for one to which the manager speaks by packets over its standard input.
-    pub fn with_packets(what: &'static str, program: &Path, args: Vec<OsString>) -> Self {
-        Helper { packets: true, ..Helper::new(what, program, args) }
+    /// `socket`: what the manager's end of that is.
+    pub fn with_packets(
+        what: &'static str,
+        program: &Path,
+        args: Vec<OsString>,
+        socket: Kind,
+    ) -> Self {
+        Helper { packets: Some(socket), ..Helper::new(what, program, args) }
     }
 
     /// Starts it, and has its end watched, and the manager's end of its socket if it has
@@ -70,8 +76,8 @@ impl Helper {
         watch: impl FnOnce(Watched<'_>) -> io::Result<()>,
     ) -> io::Result<Option<OwnedFd>> {
         let (ours, stdin) = match self.packets {
-            false => (None, Stdio::piped()),
-            true => {
+            None => (None, Stdio::piped()),
+            Some(_) => {
                 let (ours, theirs) = vfun_supervise::pair()?;
                 (Some(ours), Stdio::from(theirs))
             }
@@ -133,15 +139,18 @@ impl Daemon {
 
     fn start_helper(&mut self, index: usize) -> io::Result<()> {
         let epoll = &self.epoll;
+        let packets = self.helpers[index].packets;
         let socket = self.helpers[index].start(|(end, socket)| {
             epoll::add(epoll, end, Kind::HelperEnd.token(index as u32), EventFlags::IN)?;
-            if let Some(socket) = socket {
-                epoll::add(epoll, socket, Kind::NicsSocket.token(0), EventFlags::IN)?;
+            if let Some((socket, kind)) = socket.zip(packets) {
+                epoll::add(epoll, socket, kind.token(0), EventFlags::IN)?;
             }
             Ok(())
         })?;
-        if let Some(socket) = socket {
-            self.nics_started(socket);
+        match (packets, socket) {
+            (Some(Kind::NicsSocket), Some(socket)) => self.nics_started(socket),
+            (Some(Kind::LinksSocket), Some(socket)) => self.links_started(socket),
+            _ => {}
         }
         Ok(())
     }
@@ -167,8 +176,10 @@ impl Daemon {
             helper.what,
             pause.as_millis()
         );
-        if helper.packets {
-            self.nics_ended();
+        match helper.packets {
+            Some(Kind::NicsSocket) => self.nics_ended(),
+            Some(Kind::LinksSocket) => self.links_ended(),
+            _ => {}
         }
     }
 
@@ -230,7 +241,7 @@ mod tests {
 
     #[test]
     fn one_that_fails_half_way_through_its_start_is_ended_and_reaped() {
-        for packets in [false, true] {
+        for packets in [None, Some(Kind::NicsSocket)] {
             let dir = tempfile::tempdir().unwrap();
             let (file, program) = (dir.path().join("pid"), Path::new("/bin/sh"));
             let script = format!("echo $$ > {0}.new; mv {0}.new {0}; read _", file.display());
@@ -238,7 +249,7 @@ mod tests {
             let mut helper = Helper { packets, ..Helper::new("test", program, args) };
             let mut pid = String::new();
             let failed = helper.start(|(_, socket)| {
-                assert_eq!(socket.is_some(), packets);
+                assert_eq!(socket.is_some(), packets.is_some());
                 while pid.is_empty() {
                     pid = std::fs::read_to_string(&file).unwrap_or_default().trim().to_owned();
                 }
@@ -248,7 +259,9 @@ mod tests {
             assert_eq!(failed.unwrap_err().to_string(), "no epoll");
             assert!(!is_there(&pid) && !helper.runs());
             assert!(helper.due.is_some(), "it is started again");
-            assert!(helper.start(|_| Ok(())).unwrap().is_some() == packets && helper.runs());
+            assert!(
+                helper.start(|_| Ok(())).unwrap().is_some() == packets.is_some() && helper.runs()
+            );
             let (mut child, _) = helper.running.take().unwrap();
             child.kill().and_then(|()| child.wait()).unwrap();
         }

@@ -19,17 +19,20 @@
 //!   gives back.
 //! - `leases`: who holds which VF, for people.
 //! - `leftovers`: what is left of services that are over.
+//! - `links`: direct links between VMs.
 //! - `logs`: services' logs are cut.
 //! - `lost`: windows whose pages or files went away.
 //! - `nics`: agents in VMs and the process that lends network VFs.
 //! - `progress`: calls are looked at in windows.
 //! - `records`: what became of grants is put on record.
+//! - `room`: whether a helper hears what it is told.
 //! - `submissions`: what clients wish for of their own modules. `modules`: what is kept of
 //!   these.
 //! - `switches`: ports whose memory a switch with DPDK has.
 //! - `switchports`: such ports in Open vSwitch. `ovs`: how that is asked.
 //! - `system`: what `vfun-rim` needs of it.
 //! - `threads`: how many threads services have, and their priority.
+//! - `verdicts`: the process that watches which ports switches join.
 
 mod again;
 mod answers;
@@ -46,6 +49,7 @@ mod jails;
 mod keep;
 mod leases;
 mod leftovers;
+mod links;
 mod logs;
 mod lost;
 mod modules;
@@ -56,6 +60,7 @@ mod ports;
 mod progress;
 mod rdma;
 mod records;
+mod room;
 mod setup;
 mod shared_memory;
 mod submissions;
@@ -64,6 +69,7 @@ mod switchports;
 mod system;
 mod taps;
 mod threads;
+mod verdicts;
 mod wiring;
 
 pub use again::CHECK;
@@ -113,6 +119,7 @@ enum Kind {
     SwitchListener,
     Switch,
     SwitchEnd,
+    LinksSocket,
 }
 
 impl Kind {
@@ -147,6 +154,7 @@ impl Kind {
             SwitchListener,
             Switch,
             SwitchEnd,
+            LinksSocket,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -215,6 +223,9 @@ pub struct Daemon {
     switches: switches::Switches,
     /// Where it lends network VFs.
     nics: Option<nics::NicsRelay>,
+    /// Where it watches switches for direct links.
+    verdicts: Option<verdicts::Verdicts>,
+    links: links::Links,
     /// Calls that each channel had answered at the last look.
     answered: BTreeMap<vfun_wire::Handle, u64>,
     last_progress: Instant,
@@ -302,6 +313,7 @@ impl Daemon {
             self.trial_patience(),
             self.hold_patience(),
             self.nics_patience(),
+            self.links_patience(),
             self.keeper_due.map(|t| t.saturating_duration_since(Instant::now())),
         ];
         for due in dues.into_iter().flatten() {
@@ -360,6 +372,7 @@ impl Daemon {
         self.see_to_what_jails_leave();
         self.start_due_helpers();
         self.look_after_nics();
+        self.look_after_links();
         self.look_after_switches();
         self.say_what_was_left_out();
         self.settle();
@@ -405,6 +418,7 @@ impl Daemon {
             Kind::Hangup => self.try_again(),
             Kind::TrialEnd => self.tried(),
             Kind::NicsSocket => self.hear_nics(),
+            Kind::LinksSocket => self.hear_links(),
             Kind::SwitchListener => self.accept_switches(),
             Kind::Switch => self.hear_switch(id),
             Kind::SwitchEnd => self.switch_ended(id),

@@ -66,6 +66,10 @@ pub struct Config {
     pub nics: bool,
     /// The tap devices of VMs' ports are made here.
     pub ports: bool,
+    /// Whether switches are watched for direct links between VMs.
+    pub links: bool,
+    /// The program that watches them.
+    pub links_program: PathBuf,
     /// The program that lends them.
     pub nics_program: PathBuf,
 }
@@ -361,6 +365,8 @@ impl Daemon {
             taps: super::taps::Taps::new(&config.root, tree.ports_socket(), config.ports),
             switches: super::switches::Switches::new(),
             nics: config.nics.then(super::nics::NicsRelay::new),
+            verdicts: config.links.then(super::verdicts::Verdicts::default),
+            links: Default::default(),
             answered: BTreeMap::new(),
             last_progress: Instant::now(),
             ending: false,
@@ -591,6 +597,7 @@ impl Daemon {
             ));
         }
         helpers.extend(self.config.nics.then(|| self.nics_helper()));
+        helpers.extend(self.config.links.then(|| self.links_helper()));
         if let Some(what) = self.config.lacks_for_nics() {
             tracing::warn!("{what}");
             self.lacks.push(what);
@@ -630,6 +637,8 @@ impl Config {
             metrics_program: dir.join("vfun-metrics"),
             nics: false,
             ports: false,
+            links: false,
+            links_program: dir.join("vfun-links"),
             nics_program: dir.join("vfun-nics"),
         }
     }

@@ -57,6 +57,9 @@ impl System for Daemon {
             if let Some(nics) = &mut self.nics {
                 nics.catalog_changed();
             }
+            if let Some(verdicts) = &mut self.verdicts {
+                verdicts.catalog_changed();
+            }
         }
         what
     }

@@ -58,13 +58,14 @@ fn files(below: &Path) -> BTreeSet<String> {
 }
 
 /// Manual pages, without their section's number.
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 7] = [
     "man1/vfun",
     "man1/vfun-call",
     "man1/vfun-top",
     "man8/vfund",
     "man8/vfun-gateway",
     "man8/vfun-nics",
+    "man8/vfun-links",
 ];
 
 #[test]

@@ -2,18 +2,17 @@
 //! VFs (`vfun-nics`) say to each other. Both say what is, so that a state which was not
 //! passed on gives way to a newer one.
 //!
-//! - [`agents`]: what is known of them. [`room`]: whether that process hears.
+//! - [`agents`]: what is known of them.
 
 mod agents;
-mod room;
 
 use super::helpers::Helper;
+use super::room::Room;
 use super::{Daemon, Kind};
 use crate::core::catalog::Client;
-use crate::core::limits::{NICS_HANGS_MS, ORDERS_A_TURN, VM_STATES_A_TURN};
+use crate::core::limits::{HELPER_HANGS_MS, ORDERS_A_TURN, VM_STATES_A_TURN};
 use crate::core::{GrantRecord, ServiceId};
 use agents::Agents;
-use room::Room;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -104,7 +103,7 @@ impl Daemon {
     pub(super) fn nics_helper(&self) -> Helper {
         let root = self.config.root.clone();
         let arguments = vec!["--root".into(), root.into()];
-        Helper::with_packets(WHAT, &self.config.nics_program, arguments)
+        Helper::with_packets(WHAT, &self.config.nics_program, arguments, Kind::NicsSocket)
     }
 
     /// What another manager left is looked at.
@@ -193,7 +192,7 @@ impl Daemon {
         }
         let now = self.now();
         if self.nics.as_ref().is_some_and(|nics| nics.socket.is_some() && nics.room.hangs(now)) {
-            let s = NICS_HANGS_MS / 1000;
+            let s = HELPER_HANGS_MS / 1000;
             self.nics_broken(&format!("for {s} s it took nothing of what it was told"));
         }
     }
@@ -248,7 +247,7 @@ impl Daemon {
             return Some(format!(
                 "the process that lends network VFs (vfun-nics) has heard nothing for {} s: VMs keep the VFs that they have; after {} s it is ended and started again",
                 ms / 1000,
-                NICS_HANGS_MS / 1000
+                HELPER_HANGS_MS / 1000
             ));
         }
         let stopped = !self.helper_runs(&self.config.nics_program);

@@ -1,6 +1,6 @@
-//! Whether the process that lends VFs takes what it is told.
+//! Whether a helper to which the manager speaks by packets takes what it is told.
 
-use crate::core::limits::NICS_HANGS_MS;
+use crate::core::limits::HELPER_HANGS_MS;
 
 /// What is known of the room in its socket. Times are the manager's, ms.
 #[derive(Debug, Default)]
@@ -50,12 +50,12 @@ impl Room {
 
     /// Whether that is so long that it hangs.
     pub fn hangs(&self, now: u64) -> bool {
-        self.stuck(now).is_some_and(|stuck| stuck >= NICS_HANGS_MS)
+        self.stuck(now).is_some_and(|stuck| stuck >= HELPER_HANGS_MS)
     }
 
     /// Milliseconds until it counts as one that hangs.
     pub fn patience(&self, now: u64) -> Option<u64> {
-        self.stuck(now).map(|stuck| NICS_HANGS_MS.saturating_sub(stuck))
+        self.stuck(now).map(|stuck| HELPER_HANGS_MS.saturating_sub(stuck))
     }
 }
 
@@ -69,14 +69,14 @@ mod tests {
         assert!(!room.is_full() && !room.hangs(u64::MAX) && room.patience(0).is_none());
         room.refused(100);
         assert_eq!((room.watch(), room.watch()), (Some(true), None));
-        for now in (100..100 + NICS_HANGS_MS).step_by(1000) {
+        for now in (100..100 + HELPER_HANGS_MS).step_by(1000) {
             room.try_again();
             assert!(!room.is_full() && !room.hangs(now));
             room.refused(now);
-            assert_eq!(room.patience(now), Some(100 + NICS_HANGS_MS - now));
+            assert_eq!(room.patience(now), Some(100 + HELPER_HANGS_MS - now));
         }
-        assert!(room.is_full() && room.hangs(100 + NICS_HANGS_MS));
-        assert_eq!(room.patience(200 + NICS_HANGS_MS), Some(0));
+        assert!(room.is_full() && room.hangs(100 + HELPER_HANGS_MS));
+        assert_eq!(room.patience(200 + HELPER_HANGS_MS), Some(0));
     }
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
         room.watch();
         room.took();
         assert_eq!((room.watch(), room.stuck(5)), (Some(false), None));
-        room.refused(NICS_HANGS_MS);
-        assert!(!room.hangs(NICS_HANGS_MS + 1));
+        room.refused(HELPER_HANGS_MS);
+        assert!(!room.hangs(HELPER_HANGS_MS + 1));
     }
 }

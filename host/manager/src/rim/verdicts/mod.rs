@@ -1,0 +1,266 @@
+//! The process that watches switches (`vfun-links`): it is told which ports to watch, and says
+//! which of them a switch joins point to point. What follows from that is decided in
+//! [`links`](super::links).
+//!
+//! - [`watched`]: the ports, and what of them was passed on.
+
+mod watched;
+
+use super::helpers::Helper;
+use super::links::PortVerdict;
+use super::room::Room;
+use super::switchports::devargs;
+use super::{Daemon, Kind};
+use crate::core::catalog::{Catalog, Client};
+use crate::core::limits::{HELPER_HANGS_MS, LINKS_A_TURN};
+use crate::core::ports::PortWay;
+use rustix::event::epoll::{self, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use vfun_hostnet::switch::Switch;
+use vfun_links::relay::{FromLinks, PACKET_BYTES, SaidVerdict, SwitchBridge, WatchedPort};
+use vfun_rim::methods::*;
+use watched::{Taken, WatchedPorts};
+
+/// What the helper is called, for messages.
+const WHAT: &str = "process that watches switches";
+
+/// Characters of the folder of a switch's sockets that are passed on: far more than the address of
+/// a socket may have, and so few that each packet is short enough.
+const FOLDER_CHARS: usize = 1024;
+
+/// The manager's part in watching switches.
+#[derive(Default)]
+pub(super) struct Verdicts {
+    ports: WatchedPorts,
+    /// What manifests declare was looked at since it changed.
+    followed: bool,
+    /// The socket to the process, while it runs.
+    socket: Option<OwnedFd>,
+    room: Room,
+}
+
+impl Verdicts {
+    /// The manifests changed.
+    pub fn catalog_changed(&mut self) {
+        self.followed = false;
+    }
+}
+
+/// What reading from the process came to.
+enum WatcherSaid {
+    Word(FromLinks),
+    Nothing,
+    /// It is not to be heard any more, and why.
+    Broken(String),
+}
+
+fn hear(socket: &OwnedFd) -> WatcherSaid {
+    // One byte more than there may be, to see that there are more.
+    let mut bytes = [0; PACKET_BYTES + 1];
+    let got = rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT);
+    match got.map(|(n, _)| n) {
+        Ok(0) => WatcherSaid::Broken("it closed its socket".into()),
+        Ok(n) if n > PACKET_BYTES => {
+            WatcherSaid::Broken("it sent a packet that is too long".into())
+        }
+        Ok(n) => match serde_json::from_slice(&bytes[..n]) {
+            Ok(said) => WatcherSaid::Word(said),
+            Err(e) => WatcherSaid::Broken(format!("it sent what is no word of it: {e}")),
+        },
+        Err(Errno::AGAIN | Errno::INTR) => WatcherSaid::Nothing,
+        Err(e) => WatcherSaid::Broken(format!("its socket failed: {e}")),
+    }
+}
+
+/// The ports that a switch with DPDK has in a bridge, by their names on the host. Of two with one
+/// name the first one has it, as the switch does.
+fn declared(catalog: &Catalog, switch: &Switch, socket: &Path) -> BTreeMap<String, WatchedPort> {
+    let mut all = BTreeMap::new();
+    let ports = catalog.clients.values().flat_map(|c: &Client| c.ports.values().flatten());
+    for port in ports.filter(|p| p.way == PortWay::Dpdk) {
+        let Some(bridge) = port.switch.clone() else { continue };
+        // One that is longer than this is no address of a socket; the verdict says so.
+        let run: String = switch.folder().to_string_lossy().chars().take(FOLDER_CHARS).collect();
+        let run = PathBuf::from(run);
+        let watched = WatchedPort {
+            number: 0,
+            switch: SwitchBridge { database: run.join("db.sock"), run, bridge },
+            kind: "dpdk".into(),
+            devargs: Some(devargs(socket, &port.tap)),
+            mtu: port.mtu.into(),
+        };
+        all.entry(port.tap.clone()).or_insert(watched);
+    }
+    all
+}
+
+/// A reason for people, in which nothing moves a cursor.
+fn plain(why: &str) -> String {
+    why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+impl Daemon {
+    /// The process that watches switches, to be started.
+    pub(super) fn links_helper(&self) -> Helper {
+        Helper::with_packets(WHAT, &self.config.links_program, vec![], Kind::LinksSocket)
+    }
+
+    /// The process was started, with this socket, which is listened to.
+    pub(super) fn links_started(&mut self, socket: OwnedFd) {
+        if let Some(verdicts) = &mut self.verdicts {
+            verdicts.ports.tell_all();
+            verdicts.socket = Some(socket);
+            verdicts.room = Room::default();
+        }
+    }
+
+    /// The process is gone.
+    pub(super) fn links_ended(&mut self) {
+        if let Some(socket) = self.verdicts.as_mut().and_then(|v| v.socket.take()) {
+            let _ = epoll::delete(&self.epoll, socket);
+            self.no_verdicts(&format!("the {WHAT} ended"));
+        }
+    }
+
+    /// Its socket has something to say, or room again.
+    pub(super) fn hear_links(&mut self) {
+        // A verdict is about the ports that are declared now.
+        self.see_watched_ports();
+        for turn in 0..LINKS_A_TURN {
+            let Some(verdicts) = &mut self.verdicts else { return };
+            if turn == 0 {
+                verdicts.room.try_again();
+            }
+            let Some(socket) = &verdicts.socket else { return };
+            let taken = match hear(socket) {
+                WatcherSaid::Word(said) => verdicts.ports.take(said),
+                WatcherSaid::Nothing => return,
+                WatcherSaid::Broken(why) => Err(why),
+            };
+            match taken {
+                Ok(Taken::Verdict(port, verdict)) => self.take_verdict(&port, verdict),
+                Ok(Taken::Old) => {}
+                Err(why) => return self.links_broken(&why),
+            }
+        }
+    }
+
+    fn take_verdict(&mut self, port: &str, said: SaidVerdict) {
+        let verdict = match said {
+            SaidVerdict::JoinedTo(to) => PortVerdict::Joined { to },
+            SaidVerdict::Why(why) => PortVerdict::Not { why: plain(&why) },
+        };
+        // Rules of a switch may change all the time: the log need not have each change.
+        let was = matches!(self.verdict_of(port), Some(PortVerdict::Joined { .. }));
+        let is = matches!(verdict, PortVerdict::Joined { .. });
+        if (was || is) && self.may_say(&format!("port {port}")) {
+            match &verdict {
+                PortVerdict::Joined { to } => {
+                    tracing::info!("port {port}: the switch sends all its frames to {to}");
+                }
+                PortVerdict::Not { why } => {
+                    tracing::info!("port {port}: its frames need the switch: {why}");
+                }
+            }
+        }
+        self.heard_verdict(port, verdict);
+    }
+
+    /// It speaks nonsense, or hears nothing for too long: it is ended, and started again.
+    fn links_broken(&mut self, why: &str) {
+        tracing::error!("the {WHAT} is ended: {why}");
+        self.links_ended();
+        self.kill_helper(&self.config.links_program.clone());
+    }
+
+    fn see_watched_ports(&mut self) {
+        let Some(verdicts) = self.verdicts.as_mut().filter(|v| !v.followed) else { return };
+        verdicts.followed = true;
+        let (catalog, socket) = (self.rim.core.catalog(), self.tree.ports_socket());
+        let changed = verdicts.ports.declare(declared(catalog, &Switch::of_host(), &socket));
+        for port in changed {
+            let why = "the port is another one now, or is gone".to_owned();
+            self.heard_verdict(&port, PortVerdict::Not { why });
+            if self.verdicts.as_ref().is_some_and(|v| !v.ports.has(&port)) {
+                self.forget_verdict(&port);
+            }
+        }
+    }
+
+    /// Passes on which ports are to be watched.
+    pub(super) fn look_after_links(&mut self) {
+        self.see_watched_ports();
+        if let Err(e) = self.pass_ports_on() {
+            return self.links_broken(&format!("its socket failed: {e}"));
+        }
+        let now = self.now();
+        if self.verdicts.as_ref().is_some_and(|v| v.socket.is_some() && v.room.hangs(now)) {
+            let s = HELPER_HANGS_MS / 1000;
+            self.links_broken(&format!("for {s} s it took nothing of what it was told"));
+        }
+    }
+
+    fn pass_ports_on(&mut self) -> Result<(), Errno> {
+        let now = self.now();
+        let Some(verdicts) = &mut self.verdicts else { return Ok(()) };
+        let Some(socket) = verdicts.socket.as_ref().filter(|_| !verdicts.room.is_full()) else {
+            return Ok(());
+        };
+        for _ in 0..LINKS_A_TURN {
+            let Some(word) = verdicts.ports.next() else {
+                verdicts.room.took();
+                break;
+            };
+            let bytes = serde_json::to_vec(&word).expect("paths are text");
+            match rustix::net::send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(_) => {
+                    verdicts.ports.told();
+                    verdicts.room.took();
+                }
+                Err(Errno::AGAIN | Errno::NOBUFS) => {
+                    verdicts.room.refused(now);
+                    break;
+                }
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let Some(full) = verdicts.room.watch() else { return Ok(()) };
+        let room = if full { EventFlags::OUT } else { EventFlags::empty() };
+        epoll::modify(&self.epoll, socket, Kind::LinksSocket.token(0), EventFlags::IN | room)
+    }
+
+    /// How long until more may be passed on, or a process that does not hear hangs.
+    pub(super) fn links_patience(&self) -> Option<Duration> {
+        let verdicts = self.verdicts.as_ref()?;
+        if !verdicts.followed {
+            return Some(Duration::ZERO);
+        }
+        verdicts.socket.as_ref()?;
+        if verdicts.ports.waits() && !verdicts.room.is_full() {
+            return Some(Duration::ZERO);
+        }
+        verdicts.room.patience(self.now()).map(Duration::from_millis)
+    }
+
+    /// What people are told who ask how the manager is.
+    pub(super) fn links_trouble(&self) -> Option<String> {
+        let verdicts = self.verdicts.as_ref()?;
+        if let Some(ms) = verdicts.socket.as_ref().and_then(|_| verdicts.room.stuck(self.now())) {
+            return Some(format!(
+                "the {WHAT} (vfun-links) has heard nothing for {} s: ports that are new get no direct links; after {} s it is ended and started again",
+                ms / 1000,
+                HELPER_HANGS_MS / 1000
+            ));
+        }
+        let stopped = !self.helper_runs(&self.config.links_program);
+        stopped.then(|| {
+            format!("the {WHAT} (vfun-links) does not run: no frames take direct links, and it is started again; the manager's log says why it ended")
+        })
+    }
+}
