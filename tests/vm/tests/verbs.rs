@@ -278,3 +278,38 @@ fn programs_for_rdma_run_in_guests_that_have_no_device() {
     healthy(one);
     healthy(two);
 }
+
+/// A guest whose program maps the device itself moves memory by itself too; only root can do so.
+#[test]
+fn memory_moves_in_a_guest_without_the_module() {
+    if !can_be_tried() {
+        return;
+    }
+    let stand = offer();
+    let dir = tempfile::tempdir().expect("a folder");
+    let program = compiled(MEMORY, dir.path());
+    let window = match stand.add_client("name = \"lab\"\nwindow = \"64 MiB\"\n") {
+        Ok(Reply::ClientAdded(row)) => Doorbell::new(row.socket.expect("a VM has a socket")),
+        other => panic!("{other:?}"),
+    };
+    let mut config = module_config("verbs-bare", vec![window]);
+    config.files.push((programs().join("libvfunverbs.so"), LIBRARY.into()));
+    config.files.push((program, "/usr/bin/memory".into()));
+    let guest = boot(&config);
+    let run = |remap: &str| {
+        let words = format!("VFUN_VERBS_REMAP={remap} LD_PRELOAD={LIBRARY} memory --sizes 2>&1");
+        guest.run(&words, LONG).unwrap_or_else(|e| panic!("{e}\n{}", stand.log()))
+    };
+    let out = run("user");
+    let said = format!("{}\n{}", out.text(), stand.log());
+    assert_eq!(
+        (out.status, out.text().lines().last()),
+        (0, Some("regions of a page and of many: ok")),
+        "{said}"
+    );
+    // By the module that is not there: nothing moves, and the program is told why.
+    let out = run("module");
+    assert!(out.status != 0 && out.text().contains("kernel module"), "{}", out.text());
+    stand.until("nothing is left of it", |s| s.grants().is_empty());
+    healthy(&guest);
+}
