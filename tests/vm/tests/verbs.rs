@@ -251,16 +251,16 @@ fn programs_for_rdma_run_in_guests_that_have_no_device() {
     let listed = ok(one, &script("ibv_devinfo -v"));
     assert!(listed.contains("PORT_ACTIVE") && listed.contains("ffff:0a4d:0001"), "{listed}");
     // Each way in which programs have memory, with a writer beside registrations.
-    for (guest, words) in [(one, "memory 300"), (two, "memory --pinned 300")] {
+    for (guest, words) in [(one, "memory 100"), (two, "memory --pinned 100")] {
         let out = guest.run(&script(words), LONG).unwrap_or_else(|e| panic!("{e}"));
         let said = format!("{words}: {}\n{}", out.text(), lab.stand.log());
         assert_eq!(out.status, 0, "{said}");
         assert_eq!(out.text().lines().filter(|line| line.ends_with(": ok")).count(), 14, "{said}");
     }
-    // 31 MiB one after the other, where 8 may be pinned: what is no longer registered makes room.
+    // 37 MiB one after the other, where 8 may be pinned: what is no longer registered makes room.
     for guest in [one, two] {
         let few =
-            as_user("app", &format!("ulimit -l 8192; LD_PRELOAD={LIBRARY} memory --lost 500 2>&1"));
+            as_user("app", &format!("ulimit -l 8192; LD_PRELOAD={LIBRARY} memory --lost 100 2>&1"));
         assert_eq!(ok(guest, &few).trim().lines().last(), Some("lost 0"));
     }
     tables_of_pages(two);
