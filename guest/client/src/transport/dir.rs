@@ -33,7 +33,7 @@ pub(super) fn open(asked: &Path) -> Result<Arc<dyn Transport>> {
         return Err(Error::NotShared { path, by: why });
     }
     let bytes = rustix::fs::fstat(&file).map_err(failed)?.st_size as u64;
-    let plain_pages = kind as i64 != HUGETLBFS;
+    let plain_pages = kind != HUGETLBFS;
     Ok(Arc::new(Dir { path: asked.to_path_buf(), file, bytes, plain_pages }))
 }
 

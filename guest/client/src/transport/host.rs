@@ -74,7 +74,7 @@ pub(crate) fn attach(asked: Option<&Path>, question: &Attach) -> Result<Arc<dyn 
     let window = fds.next().ok_or_else(|| Error::HostNonsense("no window came".into()))?;
     let out = fds.by_ref().take(vectors).map(Bell::from_fd).collect();
     let inn = fds.map(Bell::from_fd).collect();
-    let plain_pages = rustix::fs::fstatfs(&window).is_ok_and(|s| s.f_type as i64 != HUGETLBFS);
+    let plain_pages = rustix::fs::fstatfs(&window).is_ok_and(|s| s.f_type != HUGETLBFS);
     Ok(Arc::new(Host { path, socket, window, bytes, plain_pages, out, inn }))
 }
 

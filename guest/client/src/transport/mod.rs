@@ -26,7 +26,7 @@ use vfun_window::{Access, Bell, MapError, Mapping};
 use vfun_wire::attach::Attach;
 
 /// The kind of file system that memory of huge pages is of (`HUGETLBFS_MAGIC`).
-const HUGETLBFS: i64 = 0x9584_58F6;
+const HUGETLBFS: rustix::fs::FsWord = 0x9584_58F6;
 
 /// Where windows are looked for.
 #[derive(Clone, Debug)]
