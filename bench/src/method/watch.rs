@@ -38,9 +38,9 @@ pub struct Marks {
     /// Ticks that other machines took of the processors that count.
     stolen: u64,
     /// The threads that count, by their process.
-    threads: BTreeMap<(u32, u32), Thread>,
+    threads: Counted,
     /// What had been counted for threads that said so when all was ready ([`ready`]).
-    ready: BTreeMap<(u32, u32), Thread>,
+    ready: Counted,
 }
 
 /// What disturbed a slice.
@@ -109,6 +109,8 @@ pub struct Watch {
     /// None: all of the machine.
     cpus: Vec<usize>,
     pids: Vec<u32>,
+    /// Where threads of this process say what they have to say.
+    said: &'static Said,
 }
 
 impl Watch {
@@ -119,24 +121,21 @@ impl Watch {
         pids.extend(others);
         pids.sort_unstable();
         pids.dedup();
-        Watch { cpus: cpus.to_vec(), pids }
+        Watch { cpus: cpus.to_vec(), pids, said: &SAID }
     }
 
     /// For tests: sees nothing.
     #[cfg(test)]
     pub(super) fn nothing() -> Self {
-        Watch { cpus: vec![usize::MAX], pids: Vec::new() }
+        Watch { cpus: vec![usize::MAX], pids: Vec::new(), said: &SAID }
     }
 
     /// What was counted so far. What cannot be read (a process that has ended, a kernel that
     /// does not count) counts as nothing.
     pub fn marks(&self) -> Marks {
         let stolen = fs::read_to_string("/proc/stat").map(|text| stolen(&text, &self.cpus));
-        let said = |by: &Mutex<BTreeMap<_, _>>| match self.pids.contains(&std::process::id()) {
-            true => by.lock().map(|mut said| std::mem::take(&mut *said)).unwrap_or_default(),
-            false => BTreeMap::new(),
-        };
-        let (mut threads, ready) = (said(&ENDED), said(&READY));
+        let own = self.pids.contains(&std::process::id());
+        let (mut threads, ready) = if own { self.said.take() } else { Default::default() };
         for &pid in &self.pids {
             let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
             for task in tasks.flatten() {
@@ -152,14 +151,36 @@ impl Watch {
     }
 }
 
-/// Threads of this process that took part in a slice and ended with it.
-static ENDED: Mutex<BTreeMap<(u32, u32), Thread>> = Mutex::new(BTreeMap::new());
+/// What was counted for threads, by their process.
+type Counted = BTreeMap<(u32, u32), Thread>;
 
-/// What had been counted for threads of this process when a slice was ready.
-static READY: Mutex<BTreeMap<(u32, u32), Thread>> = Mutex::new(BTreeMap::new());
+/// What threads of this process say of themselves; who looks takes it.
+#[derive(Debug)]
+struct Said {
+    /// Those that took part in a slice and ended with it.
+    ended: Mutex<Counted>,
+    /// What had been counted when a slice was ready.
+    ready: Mutex<Counted>,
+}
+
+static SAID: Said = Said::new();
+
+impl Said {
+    const fn new() -> Self {
+        Said { ended: Mutex::new(BTreeMap::new()), ready: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// Who ended, and what had been counted when all was ready.
+    fn take(&self) -> (Counted, Counted) {
+        let taken = |from: &Mutex<Counted>| {
+            from.lock().map(|mut said| std::mem::take(&mut *said)).unwrap_or_default()
+        };
+        (taken(&self.ended), taken(&self.ready))
+    }
+}
 
 /// Notes what is counted for this thread.
-fn note(to: &Mutex<BTreeMap<(u32, u32), Thread>>) {
+fn note(to: &Mutex<Counted>) {
     let own = (std::process::id(), gettid().as_raw_nonzero().get() as u32);
     if let (Some(counted), Ok(mut to)) = (counted(Path::new("/proc/thread-self")), to.lock()) {
         to.insert(own, counted);
@@ -168,19 +189,20 @@ fn note(to: &Mutex<BTreeMap<(u32, u32), Thread>>) {
 
 /// A thread that ends with its slice says so last of all: what was counted for it would be lost.
 pub fn farewell() {
-    note(&ENDED);
+    note(&SAID.ended);
 }
 
 /// A thread says that all is ready for what is measured in its slice: what the kernel counted for it before, while
 /// threads were made and moved to their processors, disturbed nothing.
 pub fn ready() {
-    note(&READY);
+    note(&SAID.ready);
 }
 
 /// What is counted for the thread of this folder of `/proc`.
 fn counted(folder: &Path) -> Option<Thread> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
-    Some(thread(&read("schedstat")?, &read("status")?, &read("stat")?))
+    // Not each kernel has the times: switches count there.
+    Some(thread(&read("schedstat").unwrap_or_default(), &read("status")?, &read("stat")?))
 }
 
 /// From `schedstat`, `status` and `stat` of a thread.
@@ -295,13 +317,31 @@ mod tests {
         assert_eq!(after.since(&before).delayed, of(20 + 30));
     }
 
-    /// Who looks takes what threads of this process have said: one test at a time.
-    static LOOKS: Mutex<()> = Mutex::new(());
+    /// A kernel without `schedstat` (no CONFIG_SCHED_INFO) counts switches all the same.
+    #[test]
+    fn a_thread_without_times_is_watched_by_its_switches() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let stat = format!("7 (a) {} 1 99 5", ["0"; 36].join(" "));
+        let say = |involuntary: u32| {
+            let status = format!(
+                "voluntary_ctxt_switches:\t3\nnonvoluntary_ctxt_switches:\t{involuntary}\n"
+            );
+            std::fs::write(folder.path().join("status"), status).expect("room");
+            std::fs::write(folder.path().join("stat"), &stat).expect("room");
+            let thread = counted(folder.path()).expect("the thread is there");
+            Marks { threads: BTreeMap::from([((1, 1), thread)]), ..Marks::default() }
+        };
+        let before = say(5);
+        let found = say(7).since(&before);
+        assert_eq!(found, Disturbance { switches: 2, ..Disturbance::default() });
+        assert!(found.spoils(Duration::from_millis(4)));
+        std::fs::remove_file(folder.path().join("stat")).expect("it was there");
+        assert_eq!(counted(folder.path()), None, "a thread that has ended");
+    }
 
     /// Another program wants the processor of the thread that works.
     #[test]
     fn a_busy_loop_on_the_same_processor_is_a_disturbance() {
-        let _one = LOOKS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let cpu = pin::allowed()[0];
         let _pinned = pin::Pinned::to(Some(cpu));
         let mut busy = std::process::Command::new("sh");
@@ -338,14 +378,15 @@ mod tests {
 
     #[test]
     fn this_thread_is_seen() {
-        let _one = LOOKS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let watch = Watch::new(&[], [std::process::id()]);
+        // Other tests look as well, and would take what is said here.
+        static HERE: Said = Said::new();
+        let watch = Watch { said: &HERE, ..Watch::new(&[], [std::process::id()]) };
         assert_eq!(watch.pids.len(), 1);
         let own = (std::process::id(), gettid().as_raw_nonzero().get() as u32);
         let before = watch.marks().threads[&own];
         let ended = std::thread::spawn(|| {
-            ready();
-            farewell();
+            note(&HERE.ready);
+            note(&HERE.ended);
             gettid().as_raw_nonzero().get() as u32
         });
         let ended = (own.0, ended.join().unwrap());

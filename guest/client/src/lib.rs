@@ -70,6 +70,8 @@ mod wait;
 mod waiter;
 
 pub use buffer::{Buffer, BufferRequest, MemoryPlace, MemoryToMove, PageTable, Unmovable};
+#[doc(hidden)]
+pub use buffer::{BufferFile, FileKind};
 pub use calls::Results;
 pub use connect::ConnectOptions;
 pub use endpoint::{Endpoint, TransportKind};

@@ -130,6 +130,35 @@ fn a_buffer_ends_with_its_function_its_session_and_itself() {
     of_s.close().unwrap();
 }
 
+/// Its pages may be another's: nobody may map them in the place of memory.
+#[test]
+fn a_buffer_that_is_over_has_no_place_in_a_file() {
+    for (pci, kind) in [(false, FileKind::Memory), (true, FileKind::Mapped)] {
+        let fake = Fake::new(Setup { pci, ..Setup::default() });
+        let s = fake.connect();
+        let (b, other) = (s.buffer(4096).unwrap(), s.buffer(4096).unwrap());
+        b.write(0, b"mine").unwrap();
+        let read = |b: &Buffer| {
+            b.in_file(|at| {
+                let mut bytes = [0; 4];
+                let file = File::from(at.file.try_clone_to_owned().unwrap());
+                file.read_exact_at(&mut bytes, at.begin).unwrap();
+                (at.kind, bytes)
+            })
+        };
+        assert_eq!(read(&b), Ok((kind, *b"mine")));
+        s.close().unwrap();
+        assert_eq!(read(&b), Err(Unmovable::BufferOver));
+        // Nobody had looked at this one since.
+        let s = fake.connect();
+        let b = s.buffer(4096).unwrap();
+        let generation = std::mem::offset_of!(WindowHeader, generation) / 8;
+        fake.host.window.store(generation, fake::GENERATION + 1, Ordering::Release);
+        assert_eq!(read(&b), Err(Unmovable::BufferOver));
+        drop(other);
+    }
+}
+
 #[test]
 fn a_grant_that_the_host_ends_takes_its_buffers_along() {
     let fake = Fake::honest();

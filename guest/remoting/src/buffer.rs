@@ -3,10 +3,12 @@
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::say;
-use std::os::fd::BorrowedFd;
 use std::sync::Once;
 use std::time::Duration;
-use vfun::{Buffer, BufferRequest, MemoryPlace, MemoryToMove, OwnedPending, PageTable, Unmovable};
+use vfun::{
+    Buffer, BufferFile, BufferRequest, MemoryPlace, MemoryToMove, OwnedPending, PageTable,
+    Unmovable,
+};
 use vfun_remoting::numbers;
 
 /// How often the host is asked whether it has taken a buffer: it has it after the first time,
@@ -100,7 +102,7 @@ impl Link {
 
 impl Lent {
     /// As [`Buffer::in_file`].
-    pub fn in_file<T>(&self, f: impl FnOnce(BorrowedFd<'_>, u64) -> T) -> Option<T> {
+    pub fn in_file<T>(&self, f: impl FnOnce(BufferFile<'_>) -> T) -> Result<T, Unmovable> {
         self.buffer.in_file(f)
     }
 

@@ -113,25 +113,55 @@ impl<P: Payload> Regions<P> {
 
     /// Copies `len` bytes. `last`: the last eight (one, of fewer than eight) are stored after
     /// all others, by one store where they can be: programs wait for them to change.
-    #[inline]
+    #[inline(always)]
     pub fn copy(
         &self,
         (from, from_at): (&View<'_>, u64),
         (to, to_at): (&View<'_>, u64),
         (len, last): (u64, bool),
     ) -> Result<(), Wrong> {
-        let mut done = 0;
+        if len == 0 {
+            return Ok(());
+        }
+        let done = self.copy_piece((from, from_at), (to, to_at), (len, last))?;
+        match done == len {
+            true => Ok(()),
+            false => self.copy_rest((from, from_at), (to, to_at), (len, last), done),
+        }
+    }
+
+    /// What is left after the first piece. Apart: most copies have one, and the loop costs registers.
+    #[inline(never)]
+    fn copy_rest(
+        &self,
+        (from, from_at): (&View<'_>, u64),
+        (to, to_at): (&View<'_>, u64),
+        (len, last): (u64, bool),
+        mut done: u64,
+    ) -> Result<(), Wrong> {
         while done < len {
-            let source = self.piece(from, from_at + done).ok_or(Wrong::From)?;
-            let target = self.piece(to, to_at + done).ok_or(Wrong::To)?;
-            let run = source.len.min(target.len).min(len - done);
-            done += run;
-            self.copy_run(&source, &target, run, last && done == len).map_err(|_| Wrong::To)?;
+            let (from, to) = ((from, from_at + done), (to, to_at + done));
+            done += self.copy_piece(from, to, (len - done, last))?;
         }
         Ok(())
     }
 
-    #[inline]
+    /// Copies what lies in one piece at both ends, at most `len` bytes: how many.
+    #[inline(always)]
+    fn copy_piece(
+        &self,
+        (from, from_at): (&View<'_>, u64),
+        (to, to_at): (&View<'_>, u64),
+        (len, last): (u64, bool),
+    ) -> Result<u64, Wrong> {
+        let source = self.piece(from, from_at).ok_or(Wrong::From)?;
+        let target = self.piece(to, to_at).ok_or(Wrong::To)?;
+        let run = source.len.min(target.len).min(len);
+        self.copy_run(&source, &target, run, last && run == len).map_err(|_| Wrong::To)?;
+        Ok(run)
+    }
+
+    #[inline(always)]
     fn copy_run(
         &self,
         from: &Piece,

@@ -11,8 +11,15 @@ use vfun_verbs::{AsyncKind, Completion, QpState, QpType, Status};
 
 impl<M: Memory, P: Payload> Engine<M, P> {
     /// Puts a completion into a queue, and tells who asked for an event.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn complete(&mut self, at: u32, done: &Completion, solicited: bool) {
+        self.put(at, done, solicited);
+    }
+
+    /// The same where it is most of what is done: the completion's fields go from registers to the queue. By way of memory
+    /// a processor waits for them, because they are stored one by one and loaded together.
+    #[inline(always)]
+    fn put(&mut self, at: u32, done: &Completion, solicited: bool) {
         let cq = &mut self.cqs[at];
         if cq.failed {
             return;
@@ -89,7 +96,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         let is_drained = qp.state == QpState::Sqd;
         if qp.fixed.all_signaled || qp.current.entry.head.flags & SIGNALED != 0 {
             let (cq, done) = (qp.fixed.send_cq, qp.sent(Status::Success));
-            self.complete(cq, &done, false);
+            self.put(cq, &done, false);
         }
         if is_drained {
             self.tell_drained(at);

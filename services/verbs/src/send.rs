@@ -129,16 +129,16 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         Ok(Step::Done)
     }
 
-    /// Moves bytes of what takes the receive that was prepared.
+    /// Moves bytes of what takes the receive that was prepared. Apart, so that a write knows what it moves to.
+    #[inline(never)]
     fn move_to_receive(&self, at: u32, peer: u32, left: u64) -> Result<u64, Fault> {
         let (qp, other) = (&self.qps[at], &self.qps[peer]);
-        if qp.current.entry.head.op == SendOpcode::WriteImm {
-            return move_slice(&self.regions, (qp, other), None, left);
-        }
-        if qp.current.done == 0 {
+        let is_write = qp.current.entry.head.op == SendOpcode::WriteImm;
+        if !is_write && qp.current.done == 0 {
             self.check_receive(peer, qp.current.total)?;
         }
-        move_slice(&self.regions, (qp, other), Some(self.receive_view(peer)), left)
+        let receive = (!is_write).then(|| self.receive_view(peer));
+        move_slice(&self.regions, (qp, other), receive, left)
     }
 
     /// What comes of a fault; whether the entry is done with.
@@ -243,7 +243,7 @@ fn check_entry<M, P: Payload>(regions: &Regions<P>, qp: &Qp<M>) -> Result<(), St
 
 /// Moves as many bytes as the slice has left, or all where they stand in the entry: to the receive,
 /// or where the entry says.
-#[inline]
+#[inline(always)]
 fn move_slice<M, P: Payload>(
     regions: &Regions<P>,
     (qp, other): (&Qp<M>, &Qp<M>),

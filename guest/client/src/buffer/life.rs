@@ -2,12 +2,11 @@
 //! channel's does ([`crate::calls`]), so that nothing that is kept of it reaches the
 //! next one that has its pages.
 
-use super::{MemoryPlace, MemoryToMove, Unmovable};
+use super::{BufferFile, MemoryPlace, MemoryToMove, Unmovable};
 use crate::error::{Error, Result};
 use crate::function::Active;
 use crate::session::SessionInner;
 use crate::transport::Window;
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -110,16 +109,20 @@ impl Inner {
         self.window.transport.take_over(self.handle, offset, memory)
     }
 
-    /// Does something with the window's file and this buffer's place in it, while it cannot end; `None`: it is over,
-    /// or its window is no plain file.
-    pub fn in_file<T>(&self, f: impl FnOnce(BorrowedFd<'_>, u64) -> T) -> Option<T> {
-        if !self.of.is_current() {
-            return None;
-        }
+    /// Does something with its place in the window's file, while it cannot end.
+    pub fn in_file<T>(
+        &self,
+        f: impl FnOnce(BufferFile<'_>) -> T,
+    ) -> std::result::Result<T, Unmovable> {
+        self.check().map_err(|_| Unmovable::BufferOver)?;
+        // Held until `f` is done: who ends the buffer waits for it.
         let state = self.state();
         match (&*state, self.offset, self.window.transport.file()) {
-            (State::Open(_), Some(offset), Some(file)) => Some(f(file, offset)),
-            _ => None,
+            (State::Over(_), _, _) => Err(Unmovable::BufferOver),
+            (State::Open(_), Some(begin), Some((file, kind))) => {
+                Ok(f(BufferFile { file, begin, kind }))
+            }
+            (State::Open(_), _, _) => Err(Unmovable::NoFile),
         }
     }
 

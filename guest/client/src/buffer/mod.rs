@@ -10,7 +10,7 @@ mod request;
 mod table;
 
 pub(crate) use life::{Adopted, Over};
-pub use moving::{MemoryPlace, MemoryToMove, Unmovable};
+pub use moving::{BufferFile, FileKind, MemoryPlace, MemoryToMove, Unmovable};
 pub use request::BufferRequest;
 pub use table::PageTable;
 
@@ -19,7 +19,6 @@ use crate::error::{Error, Result};
 use crate::function::Function;
 use crate::session::Session;
 use life::{Inner, put};
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Memory that this app and the services of its host both write. A driver reaches it
@@ -110,11 +109,15 @@ impl Buffer {
         self.inner.span.as_mut_ptr()
     }
 
-    /// Does something with the window's file and the place of this buffer's first byte in it, if the window is a plain
-    /// file of this machine. The buffer does not end meanwhile. What is written into its bytes there is in
-    /// the buffer. `None`: it is over, or there is no such file.
+    /// Does something with this buffer's place in the window's file. The buffer does not end meanwhile.
+    ///
+    /// # Errors
+    /// [`Unmovable::BufferOver`]: its pages may be somebody else's by now. [`Unmovable::NoFile`].
     #[doc(hidden)]
-    pub fn in_file<T>(&self, f: impl FnOnce(BorrowedFd<'_>, u64) -> T) -> Option<T> {
+    pub fn in_file<T>(
+        &self,
+        f: impl FnOnce(BufferFile<'_>) -> T,
+    ) -> std::result::Result<T, Unmovable> {
         self.inner.in_file(f)
     }
 

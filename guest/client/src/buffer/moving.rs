@@ -1,6 +1,8 @@
 //! Memory of the program that becomes a buffer's.
 #![allow(unsafe_code)]
 
+use std::os::fd::BorrowedFd;
+
 /// Whole pages of this process that may move into the window.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryToMove {
@@ -46,6 +48,25 @@ pub struct MemoryPlace {
     pub bytes: usize,
 }
 
+/// Where a buffer lies in a file that can be mapped page by page.
+#[derive(Clone, Copy, Debug)]
+pub struct BufferFile<'a> {
+    pub file: BorrowedFd<'a>,
+    /// Of the buffer's first byte in it.
+    pub begin: u64,
+    pub kind: FileKind,
+}
+
+/// What else can be done with a window's file than to map it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// It is memory of this machine, of plain pages: a write to it fills the window as a store does, and the kernel
+    /// makes a page that is written whole without filling it with zeros first.
+    Memory,
+    /// Nothing: memory of a device, or a file of somebody else's.
+    Mapped,
+}
+
 /// Why memory did not move into a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unmovable {
@@ -72,6 +93,11 @@ pub enum Unmovable {
     /// More than the program may pin.
     #[error("the program may pin no more memory: raise RLIMIT_MEMLOCK (`ulimit -l`)")]
     Limit,
+    /// The window is no file that a program can map page by page: only the module moves memory into it.
+    #[error(
+        "this window cannot be mapped over a program's memory; only the guest's kernel module moves memory into it"
+    )]
+    NoFile,
     /// The buffer has ended, or is too small.
     #[error("the buffer has ended, or has no such bytes")]
     BufferOver,

@@ -2,11 +2,12 @@
 //! folder of the host that the VMM maps into the VM's memory (virtiofs with DAX).
 //! Nothing rings in either direction.
 
-use super::Transport;
+use super::{HUGETLBFS, Transport};
+use crate::buffer::FileKind;
 use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
 use rustix::fs::{Mode, OFlags};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vfun_window::{Access, MapError, Mapping};
@@ -16,6 +17,8 @@ struct Dir {
     path: PathBuf,
     file: OwnedFd,
     bytes: u64,
+    /// Its memory is not of huge pages.
+    plain_pages: bool,
 }
 
 /// Opens the window in the folder at `asked`.
@@ -30,7 +33,8 @@ pub(super) fn open(asked: &Path) -> Result<Arc<dyn Transport>> {
         return Err(Error::NotShared { path, by: why });
     }
     let bytes = rustix::fs::fstat(&file).map_err(failed)?.st_size as u64;
-    Ok(Arc::new(Dir { path: asked.to_path_buf(), file, bytes }))
+    let plain_pages = kind != HUGETLBFS;
+    Ok(Arc::new(Dir { path: asked.to_path_buf(), file, bytes, plain_pages }))
 }
 
 /// File systems that keep pages of their own, so that what one side writes does not
@@ -87,6 +91,9 @@ impl Transport for Dir {
     ) -> std::result::Result<Arc<Mapping>, MapError> {
         // Others may truncate the file.
         Mapping::guarded(&self.file, off, len, access)
+    }
+    fn file(&self) -> Option<(BorrowedFd<'_>, FileKind)> {
+        self.plain_pages.then(|| (self.file.as_fd(), FileKind::Mapped))
     }
     fn device_gone(&self) -> bool {
         rustix::fs::fstat(&self.file).is_ok_and(|s| (s.st_size as u64) < self.bytes)

@@ -1,7 +1,8 @@
 //! The manager of this machine: one question over its socket brings the
 //! window and its bells; then the socket only says that both sides live.
 
-use super::{BellPlace, Bells, DoorbellWaiter, Transport};
+use super::{BellPlace, Bells, DoorbellWaiter, HUGETLBFS, Transport};
+use crate::buffer::FileKind;
 use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -38,6 +39,8 @@ struct Host {
     socket: UnixStream,
     window: OwnedFd,
     bytes: u64,
+    /// Its memory is not of huge pages.
+    plain_pages: bool,
     /// Bells that ring the host, by vector.
     out: Vec<Bell>,
     /// Bells that ring this side, by vector.
@@ -71,7 +74,8 @@ pub(crate) fn attach(asked: Option<&Path>, question: &Attach) -> Result<Arc<dyn 
     let window = fds.next().ok_or_else(|| Error::HostNonsense("no window came".into()))?;
     let out = fds.by_ref().take(vectors).map(Bell::from_fd).collect();
     let inn = fds.map(Bell::from_fd).collect();
-    Ok(Arc::new(Host { path, socket, window, bytes, out, inn }))
+    let plain_pages = rustix::fs::fstatfs(&window).is_ok_and(|s| s.f_type != HUGETLBFS);
+    Ok(Arc::new(Host { path, socket, window, bytes, plain_pages, out, inn }))
 }
 
 /// Checks an answer that was read once.
@@ -114,8 +118,8 @@ impl Transport for Host {
     ) -> std::result::Result<Arc<Mapping>, MapError> {
         Mapping::new(&self.window, off, len, access)
     }
-    fn file(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.window.as_fd())
+    fn file(&self) -> Option<(BorrowedFd<'_>, FileKind)> {
+        self.plain_pages.then(|| (self.window.as_fd(), FileKind::Memory))
     }
     fn bells(&self) -> Result<Bells> {
         let works = !self.out.is_empty();

@@ -5,10 +5,11 @@
 use super::pci::{Device, devices};
 use super::window::client_of;
 use super::{BellPlace, Bells, DoorbellWaiter, Transport};
+use crate::buffer::FileKind;
 use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
 use rustix::fs::{Mode, OFlags};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use vfun_window::{Access, Bell, MapError, Mapping, Registers};
@@ -123,6 +124,9 @@ impl Transport for Ivshmem {
         access: Access,
     ) -> std::result::Result<Arc<Mapping>, MapError> {
         Mapping::new(&self.bar, off, len, access)
+    }
+    fn file(&self) -> Option<(BorrowedFd<'_>, FileKind)> {
+        Some((self.bar.as_fd(), FileKind::Mapped))
     }
     fn bells(&self) -> Result<Bells> {
         let (path, from) = self.device.registers();

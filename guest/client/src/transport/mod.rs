@@ -15,7 +15,7 @@ pub(crate) use module::Module;
 pub use module::{ModuleBell, ModuleDevice};
 pub(crate) use window::{Window, map};
 
-use crate::buffer::{MemoryPlace, MemoryToMove, Unmovable};
+use crate::buffer::{FileKind, MemoryPlace, MemoryToMove, Unmovable};
 use crate::endpoint::{Endpoint, TransportKind};
 use crate::error::Result;
 use std::os::fd::BorrowedFd;
@@ -24,6 +24,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfun_window::{Access, Bell, MapError, Mapping};
 use vfun_wire::attach::Attach;
+
+/// The kind of file system that memory of huge pages is of (`HUGETLBFS_MAGIC`).
+const HUGETLBFS: rustix::fs::FsWord = 0x9584_58F6;
 
 /// Where windows are looked for.
 #[derive(Clone, Debug)]
@@ -113,9 +116,9 @@ pub(crate) trait Transport: Send + Sync {
             _ => Err(MapError::Shape),
         }
     }
-    /// The control window's file, if it is plain memory: then a write to it fills the window as a store does, and
-    /// the kernel makes a page that is written whole without filling it with zeros first.
-    fn file(&self) -> Option<BorrowedFd<'_>> {
+    /// The control window's file, if a program can map any of its pages where it likes. Not so with memory of large
+    /// pages, and what the kernel module maps.
+    fn file(&self) -> Option<(BorrowedFd<'_>, FileKind)> {
         None
     }
     /// Whether a buffer in a further window is known to be over.
