@@ -19,6 +19,7 @@
 //!   gives back.
 //! - `leases`: who holds which VF, for people.
 //! - `leftovers`: what is left of services that are over.
+//! - `links`: frames between two VMs' ports go past the switch.
 //! - `logs`: services' logs are cut.
 //! - `lost`: windows whose pages or files went away.
 //! - `nics`: agents in VMs and the process that lends network VFs.
@@ -46,6 +47,7 @@ mod jails;
 mod keep;
 mod leases;
 mod leftovers;
+mod links;
 mod logs;
 mod lost;
 mod modules;
@@ -213,6 +215,8 @@ pub struct Daemon {
     taps: taps::Taps,
     /// Switches with DPDK that have ports.
     switches: switches::Switches,
+    /// Direct links between VMs' ports.
+    links: links::Links,
     /// Where it lends network VFs.
     nics: Option<nics::NicsRelay>,
     /// Calls that each channel had answered at the last look.
@@ -302,6 +306,7 @@ impl Daemon {
             self.trial_patience(),
             self.hold_patience(),
             self.nics_patience(),
+            self.links_patience(),
             self.keeper_due.map(|t| t.saturating_duration_since(Instant::now())),
         ];
         for due in dues.into_iter().flatten() {
@@ -361,6 +366,7 @@ impl Daemon {
         self.start_due_helpers();
         self.look_after_nics();
         self.look_after_switches();
+        self.look_after_links();
         self.say_what_was_left_out();
         self.settle();
         self.hold_again();
