@@ -114,6 +114,8 @@ pub enum Command {
     /// Ports of VMs, packets between a VM and a switch: add, remove, list, stats, explain.
     #[command(subcommand, alias = "ports")]
     Port(cmd::port::Sub),
+    #[command(alias = "link")]
+    Links(cmd::links::Args),
     /// NICs for RDMA, and programs that use them: list, explain.
     #[command(subcommand)]
     Rdma(cmd::rdma::Sub),

@@ -33,6 +33,8 @@ enum Names {
     Vms,
     Grants,
     Windows,
+    /// Ports of switches with DPDK, by their names on the host.
+    SwitchPorts,
     Tokens,
     /// Pools of network VFs, and VMs that compete for them.
     Pools,
@@ -51,6 +53,7 @@ fn names(command: &str, argument: &str) -> Option<Names> {
         ("window remove" | "window show", "name") | ("attach" | "detach", "window") => {
             Names::Windows
         }
+        (command, "from" | "to") if command.starts_with("links ") => Names::SwitchPorts,
         ("token rotate" | "token revoke", "id") => Names::Tokens,
         ("nics pool remove", "name") => Names::Pools,
         (command, "vm") if command.starts_with("nics ") => Names::NicVms,
@@ -147,6 +150,7 @@ fn ask(names: Names) -> Result<Vec<String>> {
         }
         Names::Grants => admin.grants()?.into_iter().map(|g| g.grant).collect(),
         Names::Windows => admin.windows()?.into_iter().map(|w| w.name).collect(),
+        Names::SwitchPorts => admin.links()?.into_iter().map(|l| l.from.tap).collect(),
         Names::Tokens => admin.tokens(None)?.into_iter().map(|t| t.id.to_string()).collect(),
         Names::Pools => nics()?.pools.into_iter().map(|p| p.name).collect(),
         Names::NicVms => nics()?.vms.into_iter().map(|v| v.vm.to_string()).collect(),

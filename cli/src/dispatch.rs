@@ -26,6 +26,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Service(sub) => service::run(admin, output, sub),
         Command::Leases(sub) => leases::run(admin, output, sub),
         Command::Nics(sub) => nics::run(host, output, sub),
+        Command::Links(args) => links::run(admin, output, args),
         Command::Port(sub) => port::run(admin, output, sub),
         Command::Rdma(sub) => rdma::run(admin, output, sub),
         Command::Verbs(sub) => return verbs::run(output, sub),

@@ -12,6 +12,7 @@ pub mod function;
 pub mod guest;
 pub mod history;
 pub mod leases;
+pub mod links;
 pub mod list;
 pub mod man;
 pub mod new;

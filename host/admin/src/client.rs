@@ -119,6 +119,10 @@ impl Client {
     pub fn ports(&self) -> Result<Vec<PortRow>> {
         expect!(self.ask(&Ask::Ports)?, Reply::Ports { ports } => ports)
     }
+    /// Direct links between ports of VMs.
+    pub fn links(&self) -> Result<Vec<crate::links::LinkRow>> {
+        expect!(self.ask(&Ask::Links)?, Reply::Links { links } => links)
+    }
     /// Further windows that are declared.
     pub fn windows(&self) -> Result<Vec<WindowRow>> {
         expect!(self.ask(&Ask::Windows)?, Reply::Windows { windows } => windows)

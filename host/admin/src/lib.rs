@@ -5,6 +5,7 @@
 //! - [`counters`], [`policy`], [`tokens`], [`audit`]: rows of one theme each.
 //! - [`transport`]: how windows get to their other end. [`vm`]: what VMs are called.
 //! - [`window`]: their further windows. [`rdma`]: their NICs for RDMA. [`ports`]: their ports.
+//!   [`links`]: direct links between these.
 //! - [`line`]: one question on any admin socket.
 //! - [`Client`]: asks. Every program of ours that talks to the manager uses it.
 
@@ -16,6 +17,7 @@ pub mod counters;
 pub mod drain;
 pub mod history;
 pub mod line;
+pub mod links;
 pub mod policy;
 pub mod ports;
 pub mod rdma;
@@ -34,6 +36,7 @@ pub use window::{WindowPeer, WindowRow};
 use audit::{Query, Row};
 use counters::Counters;
 use history::HistoryRow;
+use links::LinkRow;
 use policy::View;
 use ports::{PortLines, PortRow, PortsOfClient};
 use rdma::{RdmaRow, RdmaView};
@@ -126,6 +129,16 @@ pub enum Ask {
         vm: String,
         /// The port's name.
         name: String,
+    },
+    /// Direct links between ports, and why there are no others.
+    Links,
+    /// Turns the direct link from one port to another off, or lets it be again.
+    LinkOff {
+        /// The port that sends, by its name on the host.
+        from: String,
+        /// The port that receives.
+        to: String,
+        off: bool,
     },
     /// Further windows of VMs that are declared.
     Windows,
@@ -227,6 +240,11 @@ pub enum Reply {
     Ports {
         /// By client, VM and number.
         ports: Vec<PortRow>,
+    },
+    /// To [`Ask::Links`].
+    Links {
+        /// By the sending port's name on the host.
+        links: Vec<LinkRow>,
     },
     /// To [`Ask::Windows`].
     Windows {

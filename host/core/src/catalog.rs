@@ -228,6 +228,23 @@ pub struct Client {
     pub rdma: Rdma,
     /// Ports of its VMs, by the VM's name, each VM's by their numbers.
     pub ports: BTreeMap<String, Vec<Port>>,
+    /// Between which of them frames may go past the switch.
+    pub links: LinkRule,
+}
+
+/// Which direct links the ports of a client's VMs may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkRule {
+    /// They may have some: among themselves, and with ports of the clients `with`.
+    pub on: bool,
+    /// Clients that name this one, too.
+    pub with: Vec<String>,
+}
+
+impl Default for LinkRule {
+    fn default() -> Self {
+        LinkRule { on: true, with: vec![] }
+    }
 }
 
 /// Where all memory of a VM is.

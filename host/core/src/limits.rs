@@ -222,3 +222,29 @@ pub const CODES_MAX: usize = 64;
 /// Bytes of each meaning: a sentence, as long as one that a driver sends, and as long as
 /// apps can be told.
 pub const CODE_MEANING_BYTES: usize = vfun_wire::limits::MEANING_BYTES;
+
+/// Direct links of a host: each is one direction of two ports, with a note at the keeper and
+/// three pages that the manager looks at. As many as [`PORT_DRIVERS_MAX`] ports have if each
+/// sends over one.
+pub const LINKS_MAX: usize = PORT_DRIVERS_MAX;
+/// Clients that a manifest names for links: a line each, which a person reads.
+pub const LINKS_WITH_MAX: usize = 64;
+/// Peers of which one connection of a VM's QEMU is told, to ring other VMs: a number of 16 bits
+/// each, of which none comes again while that QEMU runs, and the VM needs some for itself.
+pub const LINK_BELLS_MAX: usize = 4096;
+/// Between two looks at a link that turns: a turn takes some milliseconds, and while it lasts
+/// the sender's frames may wait for room.
+pub const LINK_LOOK_TURNING: Duration = Duration::from_millis(1);
+/// The same while frames go over it: what a VM changes unasked is seen so late.
+pub const LINK_LOOK_DIRECT: Duration = Duration::from_millis(50);
+/// The same while frames go through the switch, and between two looks which links there should
+/// be: what a VM writes in its pages rings nobody.
+pub const LINK_LOOK_RESTING: Duration = Duration::from_millis(250);
+/// How long a link is looked at often before it turns for the first time: a VM that is rung takes
+/// a window up in milliseconds.
+pub const LINK_EAGER: Duration = Duration::from_secs(1);
+/// Between two looks at what the two VMs of a link count.
+pub const LINK_COUNT: Duration = Duration::from_secs(1);
+/// How long a pair of ports rests whose link the switch or a VM gave up: what was in the way may
+/// be so still, and each try costs both VMs an interrupt.
+pub const LINK_REST: Duration = Duration::from_secs(10);

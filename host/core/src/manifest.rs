@@ -3,6 +3,7 @@
 
 mod addresses;
 mod drivers;
+mod links;
 mod nics;
 mod ports;
 mod rdma;
@@ -343,6 +344,9 @@ struct ClientToml {
     rdma: Option<rdma::RdmaToml>,
     #[serde(default)]
     ports: ports::PortsToml,
+    links: Option<Spanned<bool>>,
+    #[serde(default)]
+    links_with: Vec<Spanned<String>>,
 }
 
 /// How a VM is wired. What it leaves out is as the client says.
@@ -385,6 +389,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
     let shared_memory = shared_memory::of_client(&src, (&name, kind), &t)?;
     let rdma = rdma::of_client(&src, t.rdma.as_ref(), &addresses)?;
     let ports = ports::of_client(&src, (&name, kind), &t)?;
+    let links = links::of_client(&src, (&name, kind), &t)?;
     for f in &t.functions {
         if f.get_ref() != "*" {
             src.name(f)?;
@@ -438,6 +443,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         shared_memory,
         rdma,
         ports,
+        links,
     })
 }
 
@@ -575,6 +581,7 @@ pub fn default_host_client(id: u32) -> Client {
         shared_memory: BTreeMap::new(),
         rdma: Default::default(),
         ports: BTreeMap::new(),
+        links: Default::default(),
     }
 }
 

@@ -80,6 +80,7 @@ fn client(id: u32, name: &str) -> Client {
         shared_memory: Default::default(),
         rdma: Default::default(),
         ports: Default::default(),
+        links: Default::default(),
     }
 }
 

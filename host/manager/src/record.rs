@@ -73,6 +73,8 @@ impl Records {
              CREATE TABLE IF NOT EXISTS history (at_ms INTEGER NOT NULL, grant_id INTEGER NOT NULL,
                  client TEXT NOT NULL, app TEXT NOT NULL, function TEXT NOT NULL, location TEXT NOT NULL,
                  state TEXT NOT NULL, why TEXT) STRICT;
+             CREATE TABLE IF NOT EXISTS links_off (sender TEXT NOT NULL, receiver TEXT NOT NULL,
+                 PRIMARY KEY (sender, receiver)) STRICT;
              CREATE TABLE IF NOT EXISTS services (pid INTEGER PRIMARY KEY, started INTEGER NOT NULL) STRICT;",
         )?;
         for table in ["grants", "history"] {
@@ -144,6 +146,21 @@ impl Records {
         let _ = self.0.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", params![key, next]);
         kept.insert(client.to_owned(), next);
         next
+    }
+
+    /// Notes that the direct link of two ports is off, or is not.
+    pub fn link_off(&self, from: &str, to: &str, off: bool) -> rusqlite::Result<()> {
+        let change = match off {
+            true => "INSERT OR REPLACE INTO links_off VALUES (?, ?)",
+            false => "DELETE FROM links_off WHERE sender = ? AND receiver = ?",
+        };
+        self.0.execute(change, [from, to]).map(drop)
+    }
+
+    /// The pairs of ports whose direct link is off.
+    pub fn links_off(&self) -> rusqlite::Result<Vec<(String, String)>> {
+        let mut q = self.0.prepare("SELECT sender, receiver FROM links_off")?;
+        q.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
     }
 
     /// Whether a manager ever had a generation from it.
@@ -406,6 +423,21 @@ mod tests {
         assert_eq!(r.id("client", "a").unwrap(), a);
         assert_ne!(a, b);
         assert_eq!(r.id("function", "a").unwrap(), 1, "functions count for themselves");
+    }
+
+    #[test]
+    fn what_is_off_lasts_until_it_is_let_be() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("v.db");
+        let r = Records::open(&path).unwrap();
+        for (from, to) in [("a", "b"), ("b", "a"), ("a", "b")] {
+            r.link_off(from, to, true).unwrap();
+        }
+        drop(r);
+        let r = Records::open(&path).unwrap();
+        assert_eq!(r.links_off().unwrap().len(), 2);
+        r.link_off("a", "b", false).unwrap();
+        assert_eq!(r.links_off().unwrap(), [("b".to_owned(), "a".to_owned())]);
     }
 
     #[test]

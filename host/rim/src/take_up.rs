@@ -26,18 +26,29 @@ pub struct EarlierManager<K> {
     pub services: Vec<(ServiceId, String, K)>,
     /// Locks of windows in files, by the VM's name in these.
     pub owned: Vec<(String, K)>,
+    /// Notes of direct links, by what their names have behind [`LINK`].
+    pub links: Vec<(String, String)>,
     own: Option<OwnNote>,
 }
 
 /// What the names of windows' locks at the keeper begin with.
 pub const OWNED: &str = "rim/owned/";
+/// What the names of notes of direct links at the keeper begin with.
+pub const LINK: &str = "rim/link/";
 
 impl<K> EarlierManager<K> {
     /// Sorts it, of name, note and what was kept. Things of no known name are dropped.
     pub fn of(kept: impl IntoIterator<Item = (String, String, K)>) -> Self {
         let (windows, further, services) = (vec![], vec![], vec![]);
-        let mut left =
-            EarlierManager { core: vec![], windows, further, services, owned: vec![], own: None };
+        let mut left = EarlierManager {
+            core: vec![],
+            windows,
+            further,
+            services,
+            owned: vec![],
+            links: vec![],
+            own: None,
+        };
         for (name, note, held) in kept {
             let number = |prefix: &str| name.strip_prefix(prefix).and_then(|n| n.parse().ok());
             if let Some(id) = number(WINDOW) {
@@ -48,6 +59,8 @@ impl<K> EarlierManager<K> {
                 left.services.push((id, note, held));
             } else if let Some(client) = name.strip_prefix(OWNED) {
                 left.owned.push((client.to_owned(), held));
+            } else if let Some(link) = name.strip_prefix(LINK) {
+                left.links.push((link.to_owned(), note));
             } else if name == OWN {
                 left.own = serde_json::from_str(&note).ok();
             } else if name.starts_with(PREFIX) {
@@ -90,6 +103,7 @@ impl<K> EarlierManager<K> {
             .chain(further)
             .chain(services)
             .chain(self.owned.iter().map(|(client, _)| format!("{OWNED}{client}")))
+            .chain(self.links.iter().map(|(link, _)| format!("{LINK}{link}")))
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use vfun_admin::counters::{Counters, Times};
 use vfun_packet::layout::{DOWN, header::STATE};
-use vfun_window::{MapError, WriteSpan};
+use vfun_window::{MapError, WindowMemory, WriteSpan};
 use vfun_wire::channel::{CellState, HELD_EVENT, Word0, Word1, in_header, line_off};
 use vfun_wire::control::{
     ANSWER_ACK, ANSWER_BODY, ANSWER_NACK, Posted, REQUEST_BODY, WORD_ANSWERED, WORD_GENERATION,
@@ -22,7 +22,7 @@ use vfun_wire::place::ChannelPlace;
 use vfun_wire::queues::host_head;
 use vfun_wire::status::BreakReason;
 use vfun_wire::version::Features;
-use vfun_wire::{LINE, Nack, NackCode, Status};
+use vfun_wire::{LINE, Nack, NackCode, PAGE, Status};
 use zerocopy::IntoBytes;
 
 pub use crate::bells::Bells;
@@ -492,6 +492,14 @@ impl HostWindow {
         })
     }
 
+    /// The header pages of a port's two sides: the host writes the one, and the VM the other.
+    /// `None` for other kinds.
+    pub fn port_pages(&self, place: &ChannelPlace) -> Option<WindowMemory> {
+        let sides = Packets::of(place)?.sides;
+        let page = |side: u64| self.pages.span().part(side as usize + SIDE_OFF, PAGE).ok();
+        Some(WindowMemory::of_sides(page(sides.host)?, page(sides.program)?.reader()))
+    }
+
     /// The switch that had a port's memory is gone, and cannot say so: the VM is told that
     /// the link is down. Nobody else writes the host's side then.
     pub fn switch_gone(&self, place: &ChannelPlace) {
@@ -572,7 +580,6 @@ impl HostWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfun_wire::PAGE;
     use vfun_wire::queues::QueuesShape;
     use vfun_wire::range::{Access as Writers, Range};
 

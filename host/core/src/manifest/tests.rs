@@ -365,3 +365,25 @@ fn folders_to_write_in_are_one_for_each_client() {
     assert!(fixed.fixed_deadline && !f.fixed_deadline);
     assert!(free.terms() != fixed.terms() && !free.terms().contains("fixed_deadline"));
 }
+
+#[test]
+fn links_are_among_a_clients_own_ports_unless_it_names_others() {
+    let own = c("name = \"web\"\n").unwrap().links;
+    assert!(own.on && own.with.is_empty());
+    assert!(!c("name = \"web\"\nlinks = false\n").unwrap().links.on);
+    let with = c("name = \"web\"\nlinks_with = [\"db\", \"mail\"]\n").unwrap().links.with;
+    assert_eq!(with, ["db", "mail"]);
+    let many = vec!["\"x\""; crate::limits::LINKS_WITH_MAX + 1].join(", ");
+    let many = format!("links_with = [{many}]\n");
+    for (lines, expect) in [
+        ("links = 3\n", "c.toml:2: invalid type"),
+        ("links = false\nlinks_with = [\"db\"]\n", "c.toml:3: links_with says nothing"),
+        ("links_with = [\"web\"]\n", "c.toml:2: links_with: ports of one client"),
+        ("links_with = [\"a b\"]\n", "c.toml:2: name 'a b'"),
+        ("kind = \"host\"\nlinks = true\n", "c.toml:3: a client of kind \"host\" has no ports"),
+        (many.as_str(), "links_with names at most 64 clients"),
+    ] {
+        let e = c(&format!("name = \"web\"\n{lines}")).unwrap_err();
+        assert!(e.contains(expect), "{e} should say {expect}");
+    }
+}

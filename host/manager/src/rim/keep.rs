@@ -81,6 +81,9 @@ impl Daemon {
                 self.keeper_due = Some(Instant::now() + KEEPER_AGAIN);
             }
         }
+        if self.keeper.is_some() {
+            self.hold_links();
+        }
         let owned: Vec<String> = self.owned.keys().cloned().collect();
         owned.iter().for_each(|client| self.hold_owned(client));
     }

@@ -19,7 +19,7 @@
 //!   gives back.
 //! - `leases`: who holds which VF, for people.
 //! - `leftovers`: what is left of services that are over.
-//! - `links`: direct links between VMs.
+//! - `links`: frames between two VMs' ports go past the switch.
 //! - `logs`: services' logs are cut.
 //! - `lost`: windows whose pages or files went away.
 //! - `nics`: agents in VMs and the process that lends network VFs.
@@ -221,11 +221,12 @@ pub struct Daemon {
     taps: taps::Taps,
     /// Switches with DPDK that have ports.
     switches: switches::Switches,
+    /// Direct links between VMs' ports.
+    links: links::Links,
     /// Where it lends network VFs.
     nics: Option<nics::NicsRelay>,
     /// Where it watches switches for direct links.
     verdicts: Option<verdicts::Verdicts>,
-    links: links::Links,
     /// Calls that each channel had answered at the last look.
     answered: BTreeMap<vfun_wire::Handle, u64>,
     last_progress: Instant,
@@ -314,6 +315,7 @@ impl Daemon {
             self.hold_patience(),
             self.nics_patience(),
             self.links_patience(),
+            self.verdicts_patience(),
             self.keeper_due.map(|t| t.saturating_duration_since(Instant::now())),
         ];
         for due in dues.into_iter().flatten() {
@@ -372,8 +374,9 @@ impl Daemon {
         self.see_to_what_jails_leave();
         self.start_due_helpers();
         self.look_after_nics();
-        self.look_after_links();
+        self.look_after_verdicts();
         self.look_after_switches();
+        self.look_after_links();
         self.say_what_was_left_out();
         self.settle();
         self.hold_again();

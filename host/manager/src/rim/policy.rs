@@ -73,6 +73,10 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
         }
         Ask::AddPort { client, vm, name, .. } => of_port("add", client, vm, name),
         Ask::RemovePort { client, vm, name } => of_port("remove", client, vm, name),
+        Ask::LinkOff { from, to, off } => {
+            let word = if *off { "off" } else { "on" };
+            (format!("links {word} {from} {to}"), none())
+        }
         Ask::AddWindow { manifest, file } => {
             (format!("window add {}", name(manifest, file)), none())
         }
@@ -104,6 +108,7 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
         | Ask::Clients
         | Ask::Windows
         | Ask::Ports
+        | Ask::Links
         | Ask::Grants
         | Ask::Leases
         | Ask::Services

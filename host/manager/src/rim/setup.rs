@@ -364,9 +364,9 @@ impl Daemon {
             helpers: vec![],
             taps: super::taps::Taps::new(&config.root, tree.ports_socket(), config.ports),
             switches: super::switches::Switches::new(),
+            links: Default::default(),
             nics: config.nics.then(super::nics::NicsRelay::new),
             verdicts: config.links.then(super::verdicts::Verdicts::default),
-            links: Default::default(),
             answered: BTreeMap::new(),
             last_progress: Instant::now(),
             ending: false,
@@ -441,6 +441,8 @@ impl Daemon {
         self.settle();
         self.find_agents();
         self.find_switches();
+        self.read_links_off();
+        self.find_links();
         self.start_helpers(goes_on)
     }
 
@@ -493,6 +495,7 @@ impl Daemon {
                 let lock = fds.into_iter().next();
                 self.owned.extend(lock.map(|fd| (name, super::wiring::owner::Owned::kept(fd))));
             }
+            self.links.were_left(std::mem::take(&mut left.links));
             let alive = self.take_up(left);
             self.end_left_services(&services);
             tracing::info!(

@@ -54,6 +54,7 @@ impl System for Daemon {
         if let Event::Catalog(_) = event {
             self.taps.catalog_changed();
             self.switches.changed();
+            self.links.changed();
             if let Some(nics) = &mut self.nics {
                 nics.catalog_changed();
             }
@@ -86,6 +87,7 @@ impl System for Daemon {
             nics.changed(g);
         }
         self.switches.changed();
+        self.links.changed();
     }
     fn refused(&mut self, refusal: &Refusal) {
         self.audit.refused(None, refusal);

@@ -73,6 +73,7 @@ impl Daemon {
         if let Some(driver) = self.switches.drivers.get_mut(&id) {
             driver.memory = Some(HeldMemory { grant, dropped: false });
         }
+        self.links.changed();
         if self.send_to_switch(id, grant).is_err() {
             // It never came there.
             self.switch_let_go(id, grant);
@@ -115,9 +116,9 @@ impl Daemon {
                     if self.watch(&process, Kind::SwitchEnd, id, EventFlags::IN).is_ok() =>
                 {
                     let memory = Some(HeldMemory { grant, dropped: false });
-                    let (socket, port, unwanted) = (None, Some(port), None);
+                    let (socket, port, unwanted, knows) = (None, Some(port), None, 0);
                     let driver =
-                        SwitchDriver { socket, pid, began, process, port, memory, unwanted };
+                        SwitchDriver { socket, pid, began, process, port, memory, unwanted, knows };
                     self.switches.drivers.insert(id, driver);
                 }
                 Some(_) => {
@@ -148,7 +149,7 @@ impl Daemon {
 
     /// The grants by which VMs have such ports now, once their services count for them, by
     /// the ports' names on the host.
-    pub(super) fn grants_for_switches(&self) -> BTreeMap<String, Handle> {
+    pub(in crate::rim) fn grants_for_switches(&self) -> BTreeMap<String, Handle> {
         let core = &self.rim.core;
         let all = core.grants().filter(|(h, g)| g.told().is_some() && core.may_go_to_switch(*h));
         all.filter_map(|(h, g)| {

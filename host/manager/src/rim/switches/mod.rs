@@ -63,6 +63,28 @@ impl Switches {
         self.changed = true;
     }
 
+    /// The driver that has this memory of a port, if it is connected.
+    pub fn driver_of(&self, port: &str, grant: Handle) -> Option<ConnectedDriver> {
+        let has = |d: &&SwitchDriver| {
+            let memory = d.memory.is_some_and(|m| m.grant == grant && !m.dropped);
+            d.socket.is_some() && memory && d.port.as_deref() == Some(port)
+        };
+        let driver = self.drivers.values().find(has)?;
+        Some(ConnectedDriver { pid: driver.pid, knows: driver.knows })
+    }
+
+    /// The connection of a port's driver; `Some(None)`: it has memory, and is not connected.
+    pub fn connection_of(&self, port: &str) -> Option<Option<u32>> {
+        let its = |d: &SwitchDriver| d.port.as_deref() == Some(port);
+        let (id, driver) = self.drivers.iter().find(|(_, d)| its(d))?;
+        Some(driver.socket.is_some().then_some(*id))
+    }
+
+    /// Where a driver is told something.
+    pub fn socket(&self, id: u32) -> Option<&OwnedFd> {
+        self.drivers.get(&id)?.socket.as_ref()
+    }
+
     /// Whether a driver has a port.
     pub fn has(&self, port: &Port) -> bool {
         self.drivers.values().any(|d| d.socket.is_some() && d.port.as_ref() == Some(&port.tap))
@@ -101,6 +123,15 @@ struct SwitchDriver {
     memory: Option<HeldMemory>,
     /// Memory that it gave back unasked: it is not offered that once more.
     unwanted: Option<Handle>,
+    /// What it knows: bits of `vfun_wire::handover::knows`.
+    knows: u32,
+}
+
+/// A driver that has a port's memory and is connected.
+#[derive(Clone, Copy)]
+pub(in crate::rim) struct ConnectedDriver {
+    pub pid: u32,
+    pub knows: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -240,9 +271,9 @@ impl Daemon {
         let id = self.fresh_id();
         self.watch(&socket, Kind::Switch, id, EventFlags::IN | EventFlags::RDHUP).map_err(said)?;
         self.watch(&process, Kind::SwitchEnd, id, EventFlags::IN).map_err(said)?;
-        let (port, memory, unwanted) = (None, None, None);
+        let (port, memory, unwanted, knows) = (None, None, None, 0);
         let socket = Some(socket);
-        let driver = SwitchDriver { socket, pid, began, process, port, memory, unwanted };
+        let driver = SwitchDriver { socket, pid, began, process, port, memory, unwanted, knows };
         self.switches.drivers.insert(id, driver);
         Ok(())
     }
@@ -275,6 +306,10 @@ impl Daemon {
         match said.kind.get() {
             ask::WANT => self.switch_wants(id, said, Handle(handle))?,
             ask::LET_GO => self.switch_let_go(id, Handle(handle)),
+            ask::ALLOWED | ask::FORCED | ask::UNLINKED => {
+                self.switch_says_of_link(id, said);
+                return Ok(());
+            }
             ask::GOODBYE => {
                 // Memory that was on its way never came there.
                 if let Some(has) = self.switches.drivers.get(&id).and_then(|d| d.memory) {
@@ -315,6 +350,7 @@ impl Daemon {
         self.settle();
         let Some(driver) = self.switches.drivers.get_mut(&id) else { return Ok(()) };
         driver.port = Some(name);
+        driver.knows = said.knows.get();
         let is_its = at_switch.contains(&has);
         driver.memory = is_its.then_some(HeldMemory { grant: has, dropped: false });
         let mut welcome = PortWord::new(word::WELCOME, 0);
@@ -347,7 +383,7 @@ impl Daemon {
         Ok(())
     }
 
-    fn tell_switch(&mut self, id: u32, said: &PortWord) {
+    pub(super) fn tell_switch(&mut self, id: u32, said: &PortWord) {
         let socket = self.switches.drivers.get(&id).and_then(|d| d.socket.as_ref());
         if socket.is_some_and(|socket| fdpass::send(socket, said.as_bytes(), &[]).is_err()) {
             self.hang_up_switch(id);
@@ -364,7 +400,8 @@ impl Daemon {
     }
 
     /// A connection ends. Who has memory still is waited for: it connects again, or ends.
-    fn hang_up_switch(&mut self, id: u32) {
+    pub(super) fn hang_up_switch(&mut self, id: u32) {
+        self.links.changed();
         let Some(driver) = self.switches.drivers.get_mut(&id) else { return };
         if let Some(socket) = driver.socket.take() {
             let _ = epoll::delete(&self.epoll, socket);
@@ -377,6 +414,7 @@ impl Daemon {
     /// A driver's process has ended: nobody is left who would touch its memory.
     pub(super) fn switch_ended(&mut self, id: u32) {
         let Some(driver) = self.switches.drivers.remove(&id) else { return };
+        self.links.changed();
         let _ = epoll::delete(&self.epoll, &driver.process);
         if let Some(memory) = driver.memory {
             self.switch_is_gone(memory.grant);

@@ -193,7 +193,7 @@ impl Daemon {
     }
 
     /// Passes on which ports are to be watched.
-    pub(super) fn look_after_links(&mut self) {
+    pub(super) fn look_after_verdicts(&mut self) {
         self.see_watched_ports();
         if let Err(e) = self.pass_ports_on() {
             return self.links_broken(&format!("its socket failed: {e}"));
@@ -236,7 +236,7 @@ impl Daemon {
     }
 
     /// How long until more may be passed on, or a process that does not hear hangs.
-    pub(super) fn links_patience(&self) -> Option<Duration> {
+    pub(super) fn verdicts_patience(&self) -> Option<Duration> {
         let verdicts = self.verdicts.as_ref()?;
         if !verdicts.followed {
             return Some(Duration::ZERO);

@@ -1,0 +1,205 @@
+//! `vfun links`: direct links between ports of VMs, past the switch.
+
+use crate::admin::Admin;
+use crate::fail::{Exit, Failure, Result};
+use crate::out::{self, Facts, Output, Table};
+use serde::Serialize;
+use vfun_admin::links::{LinkPort, LinkRow};
+use vfun_admin::{Ask, OfVm};
+
+/// Show direct links: frames from one VM's port to another one's go past the switch.
+///
+/// Both ports are in one bridge of an Open vSwitch with DPDK (`vfun port add --way dpdk`), whose rules send all frames
+/// of the one to the other, unchanged; the two VMs share a window (`vfun window add NAME --vm A --vm B`). Then the manager makes
+/// the link, and takes it back before a change of the rules can matter. Ports are named as on the host.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    sub: Option<Sub>,
+}
+
+/// What to do with links.
+#[derive(clap::Subcommand, Debug)]
+pub enum Sub {
+    /// List ports, and where the frames of each go.
+    #[command(visible_alias = "ls")]
+    List {
+        /// Only from ports of this client, or of one VM of it.
+        #[arg(long, value_name = "CLIENT[/VM]")]
+        client: Option<OfVm>,
+    },
+    /// Say whether frames go past the switch from one port to another, and why not.
+    Explain {
+        /// The port that sends.
+        from: String,
+        /// The port that receives.
+        to: String,
+    },
+    /// Send frames from one port to another through the switch, whatever its rules are.
+    Off {
+        /// The port that sends.
+        from: String,
+        /// The port that receives.
+        to: String,
+    },
+    /// Let frames go past the switch again, where its rules allow it.
+    On {
+        /// The port that sends.
+        from: String,
+        /// The port that receives.
+        to: String,
+    },
+}
+
+pub fn run(admin: &Admin, output: Output, args: &Args) -> Result<()> {
+    match &args.sub {
+        None => list(admin, output, None),
+        Some(Sub::List { client }) => list(admin, output, client.as_ref()),
+        Some(Sub::Explain { from, to }) => {
+            let said = explained(admin.links()?, from, to)?;
+            output.show(&said, || text(&said))
+        }
+        Some(Sub::Off { from, to }) => turn(admin, output, (from, to), true),
+        Some(Sub::On { from, to }) => turn(admin, output, (from, to), false),
+    }
+}
+
+fn turn(admin: &Admin, output: Output, (from, to): (&str, &str), off: bool) -> Result<()> {
+    output.done(admin.tell(&Ask::LinkOff { from: from.into(), to: to.into(), off })?)
+}
+
+fn list(admin: &Admin, output: Output, of: Option<&OfVm>) -> Result<()> {
+    if let Some(of) = of {
+        crate::cmd::client::declared(admin, of)?;
+    }
+    let mut links = admin.links()?;
+    links.retain(|l| of.is_none_or(|of| of.has(&l.from.client, Some(&l.from.vm))));
+    output.show(&links, || render(&links))
+}
+
+/// A port, as a person knows it.
+fn shown(port: &LinkPort) -> String {
+    format!("{} {}", vfun_admin::vm::owner(&port.client, Some(&port.vm)), port.port)
+}
+
+fn render(links: &[LinkRow]) -> String {
+    if links.is_empty() {
+        return "no VM has a port of a switch with DPDK: `vfun port add VM NAME --way dpdk --switch BRIDGE` gives it one\n".into();
+    }
+    let mut table = Table::new(&["FROM", "PORT", "TO", "STATE", ">FRAMES", ">BYTES", "WHY"]);
+    for l in links {
+        table.row([
+            shown(&l.from),
+            l.from.tap.clone(),
+            l.to.as_ref().map(|to| to.tap.clone()).unwrap_or_default(),
+            l.state.clone(),
+            out::count(l.frames),
+            out::bytes(l.bytes),
+            l.why.clone(),
+        ]);
+    }
+    table.render()
+}
+
+/// What there is to say of two ports.
+#[derive(Serialize)]
+struct ExplainedLink {
+    #[serde(flatten)]
+    link: LinkRow,
+    /// What was asked for, if the switch joins the port to another one, or to none.
+    asked: Option<String>,
+}
+
+fn explained(links: Vec<LinkRow>, from: &str, to: &str) -> Result<ExplainedLink> {
+    let names: Vec<&str> = links.iter().map(|l| l.from.tap.as_str()).collect();
+    for name in [from, to] {
+        if !names.contains(&name) {
+            let advice = match names.as_slice() {
+                [] => "no VM has one: `vfun port add VM NAME --way dpdk --switch BRIDGE`".into(),
+                all => format!("there are {}", all.join(", ")),
+            };
+            let why = format!("no port of a switch with DPDK is called '{name}' on this host");
+            return Err(Failure::new(Exit::Refused, why).advise(advice));
+        }
+    }
+    let link = links.into_iter().find(|l| l.from.tap == from).expect("it is among them");
+    let is_other = link.to.as_ref().is_none_or(|joined| joined.tap != to);
+    Ok(ExplainedLink { link, asked: is_other.then(|| to.to_owned()) })
+}
+
+fn text(said: &ExplainedLink) -> String {
+    let l = &said.link;
+    let mut facts = Facts::new().fact("from", format!("{} ({})", shown(&l.from), l.from.tap));
+    facts = match &l.to {
+        Some(to) => facts.fact("to", format!("{} ({})", shown(to), to.tap)),
+        None => facts.fact("to", "no port gets all of its frames"),
+    };
+    let way = match l.state.as_str() {
+        "direct" => "past the switch",
+        _ => "through the switch",
+    };
+    facts = facts.fact("frames go", way).fact("state", &l.state);
+    if let Some(ms) = l.since_ms {
+        facts = facts.fact("since", format!("{}.{:03} s", ms / 1000, ms % 1000));
+    }
+    if let (Some(number), Some(window)) = (l.link, &l.window) {
+        facts = facts.fact("link", format!("{number}, in window {window}, turn {}", l.epoch));
+    }
+    let direct = format!("{}, {}", out::count(l.frames), out::bytes(l.bytes));
+    facts = facts.fact("frames past it", direct);
+    if l.forced > 0 {
+        facts = facts.fact("ended by force", out::count(l.forced));
+    }
+    let mut text = facts.render();
+    if let Some(asked) = &said.asked {
+        text += &format!("\n! the switch does not send all frames of {} to {asked}\n", l.from.tap);
+    }
+    text + &format!("\n{} {}\n", if l.state == "direct" { "=" } else { "!" }, l.why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(vm: &str, tap: &str) -> LinkPort {
+        LinkPort { client: "web".into(), vm: vm.into(), port: "eth1".into(), tap: tap.into() }
+    }
+
+    fn row(from: &str, to: Option<&str>, state: &str) -> LinkRow {
+        LinkRow {
+            from: port("a", from),
+            to: to.map(|to| port("b", to)),
+            state: state.into(),
+            why: "because".into(),
+            since_ms: Some(1234),
+            link: Some(77),
+            window: Some("pair".into()),
+            epoch: 3,
+            off: false,
+            forced: 0,
+            frames: 5000,
+            bytes: 1 << 20,
+        }
+    }
+
+    #[test]
+    fn a_list_says_where_frames_go_and_why() {
+        let text = render(&[row("a1", Some("b1"), "direct"), row("b1", None, "switch")]);
+        assert!(text.contains("b1") && text.contains("direct") && text.contains("because"));
+        assert!(render(&[]).contains("--way dpdk"));
+    }
+
+    #[test]
+    fn two_ports_are_explained_whatever_the_switch_does() {
+        let all = || vec![row("a1", Some("b1"), "direct"), row("b1", None, "switch")];
+        let said = explained(all(), "a1", "b1").unwrap();
+        let direct = text(&said);
+        assert!(direct.contains("past the switch") && direct.contains("1.234 s"), "{direct}");
+        assert!(!direct.contains("does not send"), "{direct}");
+        let not = text(&explained(all(), "b1", "a1").unwrap());
+        assert!(not.contains("does not send all frames of b1 to a1"), "{not}");
+        assert!(not.contains("through the switch"), "{not}");
+        let e = explained(all(), "a1", "x").err().unwrap();
+        assert!(e.to_string().contains("'x'"), "{e}");
+    }
+}

@@ -1,0 +1,42 @@
+//! Direct links between ports of VMs, for people.
+
+use serde::{Deserialize, Serialize};
+
+/// One direction: from a port that a switch with DPDK has, to the port that gets its frames.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkRow {
+    pub from: LinkPort,
+    /// None: nobody knows of a port that gets all frames.
+    pub to: Option<LinkPort>,
+    /// `switch`, `going`, `direct`, `back` or `over`.
+    pub state: String,
+    /// Why it is so, and what to do if there is something to do.
+    pub why: String,
+    /// How long it has been so, ms; none without a link.
+    pub since_ms: Option<u64>,
+    /// The link's number, if there is one.
+    pub link: Option<u64>,
+    /// The window of the two VMs that it lies in.
+    pub window: Option<String>,
+    /// How often frames were let past the switch.
+    pub epoch: u64,
+    /// The operator turned it off.
+    pub off: bool,
+    /// How often a VM did not answer, and a link ended by force.
+    pub forced: u64,
+    /// Frames that went past the switch, and their bytes, as the VM that received them says:
+    /// over this link and those before it.
+    pub frames: u64,
+    pub bytes: u64,
+}
+
+/// A port of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkPort {
+    pub client: String,
+    pub vm: String,
+    /// What its interface in the VM is called.
+    pub port: String,
+    /// Its name on the host.
+    pub tap: String,
+}

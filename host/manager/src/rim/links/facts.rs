@@ -1,0 +1,193 @@
+//! What is known of ports, windows and drivers when it is decided which links there should be.
+
+use super::PortVerdict;
+use super::want::{LinkFacts, LinkPlan, Pair, PortView, WindowView};
+use crate::core::catalog::{Client, VmId};
+use crate::core::ports::{Port, PortWay};
+use crate::core::{Grant, WindowId};
+use crate::limits::LINKS_MAX;
+use crate::rim::Daemon;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use vfun_admin::VmName;
+use vfun_packet::layout::header::KNOWS;
+use vfun_packet::{LinkPlace, Memory, WindowMemory};
+use vfun_rim::further::HostFurther;
+use vfun_wire::Handle;
+use vfun_wire::handover::knows;
+use vfun_wire::place::ChannelPlace;
+
+/// Where a VM has a port.
+#[derive(Clone, Copy)]
+pub(super) struct PortAt {
+    pub grant: Handle,
+    /// The control window that its channel lies in.
+    pub window: WindowId,
+    pub place: ChannelPlace,
+}
+
+impl Daemon {
+    /// Where the VM has a port by this grant, as long as it serves.
+    pub(super) fn port_at(&self, grant: Handle) -> Option<PortAt> {
+        let g: &Grant = self.rim.core.grant(grant)?;
+        if !self.rim.core.may_go_to_switch(grant) {
+            return None;
+        }
+        let window = g.holder.window;
+        self.rim.windows.get(&window)?;
+        Some(PortAt { grant, window, place: g.channel()? })
+    }
+
+    /// The header pages of a port.
+    pub(super) fn port_pages(&self, at: &PortAt) -> Option<WindowMemory> {
+        self.rim.windows.get(&at.window)?.window.port_pages(&at.place)
+    }
+
+    /// Which links there should be.
+    pub(super) fn link_plan(&self) -> LinkPlan {
+        let (ports, windows) = (self.link_ports(), self.link_windows());
+        let links = self.links.links.values().map(|link| (link.pair.clone(), link.window));
+        let resting = self.links.resting.iter().map(|(pair, (_, why))| (pair.clone(), why.clone()));
+        LinkPlan::of(&LinkFacts {
+            ports: &ports,
+            windows: &windows,
+            links: &links.collect(),
+            off: &self.links.off,
+            resting: &resting.collect(),
+            none_begins: self.no_link_begins(),
+        })
+    }
+
+    fn no_link_begins(&self) -> Option<&'static str> {
+        if self.rim.core.draining() {
+            return Some("the manager is drained: no link begins");
+        }
+        (self.links.links.len() >= LINKS_MAX)
+            .then_some("this host has as many links as it can have (docs/limits.md)")
+    }
+
+    /// All ports that a switch with DPDK may have, by their names on the host.
+    pub(super) fn link_ports(&self) -> BTreeMap<String, PortView> {
+        let grants = self.grants_for_switches();
+        let mut ports = BTreeMap::new();
+        for client in self.rim.core.catalog().clients.values() {
+            for (vm, port) in
+                client.ports.iter().flat_map(|(vm, all)| all.iter().map(move |p| (vm, p)))
+            {
+                if port.way == PortWay::Dpdk {
+                    let grant = grants.get(&port.tap).copied();
+                    let view = self.link_port(client, vm, port, grant);
+                    ports.entry(port.tap.clone()).or_insert(view);
+                }
+            }
+        }
+        ports
+    }
+
+    fn link_port(&self, client: &Client, vm: &str, port: &Port, grant: Option<Handle>) -> PortView {
+        let vm_name = VmName::new(&client.name, vm).to_string();
+        let unheard = || {
+            let why = self.links.unwatched.clone()?;
+            Some(PortVerdict::Not { why })
+        };
+        PortView {
+            vm: VmId { client: client.id, vm: vm.to_owned() },
+            client: client.name.clone(),
+            rule: client.links.clone(),
+            verdict: self.links.verdicts.get(&port.tap).cloned().or_else(unheard),
+            hindrance: self.port_hindrance(&vm_name, port, grant),
+            vm_name,
+        }
+    }
+
+    /// Why a port has no link now, whatever the switch does with its frames.
+    fn port_hindrance(&self, vm: &str, port: &Port, grant: Option<Handle>) -> Option<String> {
+        let (name, tap) = (&port.name, &port.tap);
+        let at = grant.and_then(|grant| self.port_at(grant));
+        let Some(at) = at else {
+            return Some(format!(
+                "VM {vm} does not use its port {name}: is the VM on, its kernel module loaded, and the interface up?"
+            ));
+        };
+        let window = &self.rim.windows.get(&at.window)?.window;
+        if window.bells().is_none_or(|b| !b.are_a_vms()) {
+            return Some(format!(
+                "VM {vm} has no doorbell: links need the transport `ivshmem-doorbell`"
+            ));
+        }
+        let Some(driver) = self.switches.driver_of(tap, at.grant) else {
+            return Some(format!("no switch has port {tap}: `vfun port explain {vm} {name}`"));
+        };
+        if driver.knows & knows::LINKS == 0 {
+            return Some(format!(
+                "the driver of the switch that has port {tap} knows no links: install the driver of this version, and start the switch again"
+            ));
+        }
+        let known = self.port_pages(&at)?.load(KNOWS, Ordering::Relaxed);
+        (known != 1).then(|| {
+            format!("the kernel module in VM {vm} knows no links: install that of this version")
+        })
+    }
+
+    /// All windows that two VMs share.
+    fn link_windows(&self) -> Vec<WindowView> {
+        let view = |(id, d): (&WindowId, &HostFurther)| {
+            let [a, b] = <&[_; 2]>::try_from(d.note().peers.as_slice()).ok()?;
+            let hindrance = self.window_hindrance(*id, d);
+            Some(WindowView { id: *id, vms: [a.vm_id(), b.vm_id()], hindrance })
+        };
+        self.rim.further.iter().filter_map(view).collect()
+    }
+
+    fn window_hindrance(&self, id: WindowId, d: &HostFurther) -> Option<String> {
+        let name = &d.note().name;
+        if d.pages().is_lost() || LinkPlace::largest_ring(d.note().bytes).is_none() {
+            return Some(format!("window {name} has no room for a link"));
+        }
+        if self.links.bars.contains_key(&id) {
+            return Some(format!(
+                "a VM did not answer when a link in window {name} was to end, and may use the window still: unplug it from the VM and plug it in again, or start the VM again"
+            ));
+        }
+        let away = |(at, _): &(usize, _)| !self.is_plugged(d, *at);
+        let (_, peer) = d.note().peers.iter().enumerate().find(away)?;
+        Some(format!(
+            "window {name} is not in VM {}: `vfun window list` shows how to plug it in",
+            self.vm_words(peer.client, &peer.vm)
+        ))
+    }
+
+    /// Whether one of the VMs of a window has it, as its kernel module said.
+    pub(super) fn is_plugged(&self, d: &HostFurther, peer: usize) -> bool {
+        let place = d.note().peers.get(peer).and_then(|p| p.place());
+        place.and_then(|(of, index)| self.rim.core.further(of, index)).is_some_and(|f| f.here)
+    }
+
+    /// A VM, as people know it.
+    pub(super) fn vm_words(&self, client: u32, vm: &str) -> String {
+        let client = self.rim.core.catalog().clients.get(&client);
+        client.map_or_else(|| vm.to_owned(), |c| VmName::new(&c.name, vm).to_string())
+    }
+
+    /// The places of a link in a window, for its sender and for its receiver.
+    pub(super) fn link_places(&self, window: WindowId, pair: &Pair) -> Option<[LinkPlace; 2]> {
+        let d = self.rim.further.get(&window)?;
+        let ring = LinkPlace::largest_ring(d.note().bytes)?;
+        let place = |port: &str| {
+            let vm = self.vm_of_port(port)?;
+            let at = d.note().peers.iter().position(|p| p.vm_id() == vm)?;
+            Some(LinkPlace { window: d.note().peers[at].index, ring, is_second: at == 1 })
+        };
+        Some([place(&pair.from)?, place(&pair.to)?])
+    }
+
+    /// The VM of a port for a switch with DPDK.
+    fn vm_of_port(&self, tap: &str) -> Option<VmId> {
+        let clients = self.rim.core.catalog().clients.values();
+        let mut all =
+            clients.flat_map(|c| c.ports.iter().map(move |(vm, ports)| (c.id, vm, ports)));
+        let is_it = |p: &Port| p.way == PortWay::Dpdk && p.tap == tap;
+        let (client, vm, _) = all.find(|(_, _, ports)| ports.iter().any(is_it))?;
+        Some(VmId { client, vm: vm.clone() })
+    }
+}
