@@ -399,13 +399,13 @@ int vfun_talk_begin(struct vfun_eth *v, struct vfun_port_place *place, struct vf
 	t->socket = place->socket;
 	t->port = place->port;
 	place->socket = place->port = NULL;
+	/* Before the host hears of this device, and may say that a link ends here. */
+	vfun_links_add(v);
 	return ask_first(v, e);
 }
 
 int vfun_talk_run(struct vfun_eth *v, struct vfun_error *e)
 {
-	if (v->talk.socket)
-		vfun_links_add(v);
 	if (v->talk.fd >= 0 && watch(v))
 		return vfun_wrong(e, "DPDK does not watch the connection to %s", v->talk.socket);
 	if (rte_eal_alarm_set(LOOK_US, tick, v))
