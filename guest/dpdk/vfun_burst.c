@@ -173,31 +173,36 @@ static inline uint64_t *stamp_of(struct rte_mbuf *m, int stamp_at)
 	return RTE_MBUF_DYNFIELD(m, stamp_at, uint64_t *);
 }
 
-/* Whether it is worth to take the next record: one is there, or a forced turn is awaited. */
-static inline int is_more(struct vfun_rx_queue *q)
+/*
+ * Mbufs for the next frames, if there is one, or a forced turn is awaited. Whether to look: without
+ * a place a frame stays where it is.
+ */
+static int refill(struct vfun_rx_queue *q)
 {
-	return vfun_packet_is_there(&q->fence.port) || unlikely(q->fence.is_forced);
+	if (!vfun_packet_is_there(&q->fence.port) && !q->fence.is_forced)
+		return 0;
+	if (rte_pktmbuf_alloc_bulk(q->pool, q->spare, VFUN_SPARE)) {
+		q->no_mbuf++;
+		return 0;
+	}
+	q->spares = VFUN_SPARE;
+	return 1;
 }
 
 static uint16_t receive(struct vfun_rx_queue *q, struct rte_mbuf **bufs, uint16_t count)
 {
+	int stamp_at = q->stamp_at;
 	uint16_t done = 0, looks;
 
 	/* Looks are bounded, and not what comes of them: a peer may send nonsense without end. */
-	for (looks = 0; looks < count && is_more(q); looks++) {
+	for (looks = 0; looks < count; looks++) {
 		const void *from;
 		struct rte_mbuf *m;
 		uint32_t bytes;
 		int more;
 
-		/* First the place: without one the frame stays where it is. */
-		if (!q->spares) {
-			if (rte_pktmbuf_alloc_bulk(q->pool, q->spare, VFUN_SPARE)) {
-				q->no_mbuf++;
-				break;
-			}
-			q->spares = VFUN_SPARE;
-		}
+		if (!q->spares && !refill(q))
+			break;
 		from = vfun_fence_next(&q->fence, &bytes, &more);
 		if (!from && more)
 			continue;
@@ -213,8 +218,8 @@ static uint16_t receive(struct vfun_rx_queue *q, struct rte_mbuf **bufs, uint16_
 		m->pkt_len = bytes;
 		m->port = q->port_id;
 		/* Also without a link: one may be made while the frame is in the switch. */
-		if (q->stamp_at >= 0)
-			*stamp_of(m, q->stamp_at) = q->fence.stamp;
+		if (stamp_at >= 0)
+			*stamp_of(m, stamp_at) = q->fence.stamp;
 		bufs[done++] = m;
 		q->spares--;
 	}
@@ -242,7 +247,7 @@ uint16_t vfun_rx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count)
 
 /* ---- sending -------------------------------------------------------- */
 
-static void copy_out(unsigned char *to, const struct rte_mbuf *m)
+static __rte_always_inline void copy_out(unsigned char *to, const struct rte_mbuf *m)
 {
 	for (; m; m = m->next) {
 		rte_memcpy(to, rte_pktmbuf_mtod(m, const void *), m->data_len);
