@@ -15,9 +15,9 @@
 #define NAP_US 20
 /*
  * Naps of a burst that sends, before it gives up: who tells of a link in its place takes less
- * than a microsecond, unless it lost its processor meanwhile.
+ * than a microsecond, unless it lost its processor meanwhile, on a machine with too much to do.
  */
-#define NAPS 200
+#define NAPS 1000
 
 /* ---- gates ---------------------------------------------------------- */
 
@@ -117,52 +117,55 @@ static inline void publish(struct vfun_tx_queue *q)
  * Whether the switch has had its time for the frames before a turn: since the turn is known,
  * and for those that were there before the link since the link is.
  */
-static int is_time_up(const struct vfun_direct *l, uint64_t fence, uint64_t now)
+static int is_time_up(struct vfun_direct *l, uint64_t turn, uint64_t fence)
 {
-	uint64_t since = fence <= l->before ? l->made_at : l->due_at;
+	uint64_t now = rte_rdtsc(), since;
 
-	return now - since > rte_get_tsc_hz() / 1000 * VFUN_LINKED_SWITCH_KEEPS_MS;
-}
-
-/* Tells the receiver of a turn, if it is time. Inside the gate. */
-static void close_inside(struct vfun_direct *l, struct vfun_tx_queue *q)
-{
-	uint64_t fence, turn = vfun_closer_due(&l->closer, &fence), now = rte_rdtsc();
-	int is_said;
-
-	if (!turn)
-		return;
 	if (turn != l->due) {
 		l->due = turn;
 		l->due_at = now;
 	}
-	if (fence <= l->closer.out || !is_time_up(l, fence, now)) {
-		is_said = vfun_closer_run(&l->closer, &q->tx);
-	} else if (fence <= l->before) {
+	since = fence <= l->before ? l->made_at : l->due_at;
+	return now - since > rte_get_tsc_hz() / 1000 * VFUN_LINKED_SWITCH_KEEPS_MS;
+}
+
+/* Tells the receiver of a turn. Inside the gate. */
+static void close_inside(struct vfun_direct *l, struct vfun_tx_queue *q, int is_late)
+{
+	uint64_t fence;
+	int is_said;
+
+	if (is_late && vfun_closer_due(&l->closer, &fence) && fence <= l->before)
 		/* Nobody saw those frames come out: it may be that all of them did. */
-		l->closer.out = fence;
-		is_said = vfun_closer_run(&l->closer, &q->tx);
-	} else {
-		is_said = vfun_closer_expire(&l->closer, &q->tx);
-	}
+		l->closer.out = RTE_MAX(l->closer.out, fence);
+	is_said = is_late ? vfun_closer_expire(&l->closer, &q->tx) : vfun_closer_run(&l->closer, &q->tx);
 	if (is_said)
 		publish(q);
 }
 
 /*
  * Nobody may send anything to this port, so that its thread that receives looks. The link
- * stays as long as the gate to receive is entered.
+ * stays as long as the gate to receive is entered. The other gate is entered only if there is
+ * something to tell: a burst that is sent waits meanwhile.
  */
 static inline void close_link(struct vfun_direct *l, struct vfun_tx_queue *q)
 {
-	uint64_t last = VFUN_PACKET_LOAD_ACQUIRE(l->line.fence + VFUN_LINKED_LAST);
+	uint64_t turn = VFUN_PACKET_LOAD_ACQUIRE(l->line.fence + VFUN_LINKED_LAST), fence;
+	int is_late = 0;
 
-	if (likely(last == VFUN_PACKET_LOAD(l->line.closer + VFUN_LINKED_PASSED)))
+	if (likely(turn == VFUN_PACKET_LOAD(l->line.closer + VFUN_LINKED_PASSED)))
 		return;
+	fence = VFUN_PACKET_LOAD(l->line.fence + VFUN_LINKED_STAMP);
+	if (fence > VFUN_PACKET_LOAD(&l->out)) {
+		is_late = is_time_up(l, turn, fence);
+		if (!is_late)
+			return;
+	}
 	if (enter_as(&q->gate, VFUN_INSIDE_CLOSER))
 		return;
 	if (likely(!__atomic_load_n(&q->gate.shut, __ATOMIC_SEQ_CST)))
-		close_inside(l, q);
+		close_inside(l, q, is_late);
+	VFUN_PACKET_STORE(&l->out, l->closer.out);
 	leave(&q->gate);
 }
 
@@ -302,6 +305,7 @@ static __rte_noinline uint16_t put_closing(struct vfun_tx_queue *q, struct vfun_
 			break;
 	}
 	vfun_closer_run(&l->closer, &q->tx);
+	VFUN_PACKET_STORE(&l->out, l->closer.out);
 	return done;
 }
 

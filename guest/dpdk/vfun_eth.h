@@ -107,7 +107,9 @@ struct vfun_direct {
 	struct vfun_line line;
 	/* Of who is inside the receiver's gate to send. */
 	struct vfun_closer closer __rte_cache_aligned;
-	uint64_t due, due_at;           /* the turn that is awaited, and since when, in cycles */
+	uint64_t out;                   /* closer.out, for who is not inside */
+	/* Of the receiver's thread that receives: the turn that is awaited, and since when, in cycles. */
+	uint64_t due, due_at;
 	/* These do not change while a burst can find the link. */
 	uint64_t number;
 	uint64_t before, made_at;       /* the last stamp before the link was there, and when that was */
