@@ -7,7 +7,7 @@
  *
  * Here is what an application asks of a driver. vfun_burst.c is the data path,
  * vfun_memory.c takes memory and gives it back, vfun_talk.c hears from the host when,
- * vfun_link.c and vfun_sides.c check what comes from there, vfun_vm.c asks the host of a VM,
+ * vfun_links.c makes direct links between ports, vfun_link.c and vfun_sides.c check what comes from there, vfun_vm.c asks the host of a VM,
  * vfun_packet.h knows the rings.
  */
 #include <errno.h>
@@ -174,15 +174,22 @@ static int vfun_mac_set(struct rte_eth_dev *dev __rte_unused,
 
 /* ---- counts --------------------------------------------------------- */
 
+/* Since the last reset. */
+static void count_since(struct vfun_eth *v, struct vfun_counts *all)
+{
+	unsigned int i;
+
+	vfun_links_count(v, all);
+	for (i = 0; i < VFUN_COUNTS; i++)
+		all->n[i] -= v->base.n[i];
+}
+
 static int vfun_stats(struct rte_eth_dev *dev, struct rte_eth_stats *stats)
 {
 	struct vfun_eth *v = dev->data->dev_private;
 	struct vfun_counts all;
-	unsigned int i;
 
-	vfun_eth_count(v, &all);
-	for (i = 0; i < VFUN_COUNTS; i++)
-		all.n[i] -= v->base.n[i];
+	count_since(v, &all);
 	stats->ipackets = all.n[VFUN_IPACKETS];
 	stats->ibytes = all.n[VFUN_IBYTES];
 	stats->ierrors = all.n[VFUN_IERRORS];
@@ -197,8 +204,46 @@ static int vfun_stats_reset(struct rte_eth_dev *dev)
 {
 	struct vfun_eth *v = dev->data->dev_private;
 
-	vfun_eth_count(v, &v->base);
+	vfun_links_count(v, &v->base);
 	return 0;
+}
+
+/*
+ * What went over direct links, which is in the other counts, too. Open vSwitch shows counts
+ * with such names alone: of a queue, or of errors.
+ */
+static const struct {
+	const char *name;
+	unsigned int count;
+} vfun_xstats[] = {
+	{ "rx_q0_packets_direct", VFUN_DIRECT_IPACKETS },
+	{ "rx_q0_bytes_direct", VFUN_DIRECT_IBYTES },
+	{ "tx_q0_packets_direct", VFUN_DIRECT_OPACKETS },
+	{ "tx_q0_bytes_direct", VFUN_DIRECT_OBYTES },
+	{ "tx_direct_late_errors", VFUN_DIRECT_LATE },
+};
+
+static int vfun_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *stats, unsigned int room)
+{
+	struct vfun_counts all;
+	unsigned int i;
+
+	if (room < RTE_DIM(vfun_xstats))
+		return RTE_DIM(vfun_xstats);
+	count_since(dev->data->dev_private, &all);
+	for (i = 0; i < RTE_DIM(vfun_xstats); i++)
+		stats[i] = (struct rte_eth_xstat){ .id = i, .value = all.n[vfun_xstats[i].count] };
+	return RTE_DIM(vfun_xstats);
+}
+
+static int vfun_xstats_names(struct rte_eth_dev *dev __rte_unused,
+			     struct rte_eth_xstat_name *names, unsigned int room)
+{
+	unsigned int i;
+
+	for (i = 0; names && i < RTE_DIM(vfun_xstats) && i < room; i++)
+		snprintf(names[i].name, sizeof(names[i].name), "%s", vfun_xstats[i].name);
+	return RTE_DIM(vfun_xstats);
 }
 
 /* ---- begin and end -------------------------------------------------- */
@@ -238,6 +283,9 @@ static const struct eth_dev_ops vfun_ops = {
 	.tx_queue_setup = vfun_tx_setup,
 	.stats_get = vfun_stats,
 	.stats_reset = vfun_stats_reset,
+	.xstats_get = vfun_xstats_get,
+	.xstats_get_names = vfun_xstats_names,
+	.xstats_reset = vfun_stats_reset,
 };
 
 static const char *const vfun_args[] = {
@@ -318,8 +366,7 @@ static void set_up(struct rte_eth_dev *dev)
 	v->dev = dev;
 	v->ringers = vfun_ringers_new();
 	v->talk.fd = -1;
-	v->rxq.gate.shut = v->txq.gate.shut = VFUN_SHUT_EMPTY;
-	pthread_mutex_init(&v->lock, NULL);
+	vfun_eth_init(v);
 	rte_eth_random_addr(v->mac.addr_bytes);
 	dev->data->mac_addrs = &v->mac;
 	dev->data->promiscuous = 1;
@@ -337,8 +384,10 @@ static int begin(struct vfun_eth *v, struct vfun_port_place *place, struct vfun_
 
 	if (!v->ringers)
 		return vfun_wrong(e, "no memory for one more device");
-	if (place->socket)
+	if (place->socket) {
+		v->rxq.stamp_at = v->txq.stamp_at = vfun_links_stamps();
 		return vfun_talk_begin(v, place, e);
+	}
 	if (!place->path)
 		return vfun_talk_begin_vm(v, place, e);
 	if (vfun_sides_open(&port, place, e))

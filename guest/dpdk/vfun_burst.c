@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <rte_branch_prediction.h>
+#include <rte_cycles.h>
+#include <rte_mbuf_dyn.h>
 #include <rte_memcpy.h>
 #include <rte_pause.h>
 
@@ -11,12 +13,26 @@
 /* Looks at a gate before who waits at it gives its processor away: some microseconds. */
 #define PAUSES 1000
 #define NAP_US 20
+/*
+ * Naps of a burst that sends, before it gives up: who tells of a link in its place takes less
+ * than a microsecond, unless it lost its processor meanwhile, on a machine with too much to do.
+ */
+#define NAPS 1000
 
 /* ---- gates ---------------------------------------------------------- */
 
 static inline void leave(struct vfun_gate *g)
 {
 	__atomic_store_n(&g->busy, 0, __ATOMIC_RELEASE);
+}
+
+/* Waits a little, and longer where the other thread may need this very processor. */
+static void look_again(unsigned int looks)
+{
+	if (looks % PAUSES)
+		rte_pause();
+	else
+		usleep(NAP_US);
 }
 
 /*
@@ -34,18 +50,54 @@ static inline int enter(struct vfun_gate *g)
 	return 0;
 }
 
-void vfun_gate_shut(struct vfun_gate *g, uint32_t why)
+/* The gate to send has two who enter. Who is inside already; 0: this one is. */
+static inline uint32_t enter_as(struct vfun_gate *g, uint32_t who)
+{
+	uint32_t inside = 0;
+
+	__atomic_compare_exchange_n(&g->busy, &inside, who, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return inside;
+}
+
+/* As enter_as with a burst, which must not give up for a closer: its frames would be lost. */
+static __rte_noinline uint32_t enter_after_closer(struct vfun_gate *g)
+{
+	uint32_t inside = VFUN_INSIDE_CLOSER;
+	unsigned int looks;
+
+	for (looks = 1; looks <= NAPS * PAUSES && inside == VFUN_INSIDE_CLOSER; looks++) {
+		look_again(looks);
+		inside = enter_as(g, VFUN_INSIDE_BURST);
+	}
+	return inside;
+}
+
+static inline int enter_to_send(struct vfun_gate *g)
+{
+	uint32_t inside = enter_as(g, VFUN_INSIDE_BURST);
+
+	if (unlikely(inside == VFUN_INSIDE_CLOSER))
+		inside = enter_after_closer(g);
+	if (unlikely(inside))
+		return 0;
+	if (likely(!__atomic_load_n(&g->shut, __ATOMIC_SEQ_CST)))
+		return 1;
+	leave(g);
+	return 0;
+}
+
+void vfun_gate_wait(struct vfun_gate *g)
 {
 	unsigned int looks = 0;
 
+	while (__atomic_load_n(&g->busy, __ATOMIC_SEQ_CST))
+		look_again(++looks);
+}
+
+void vfun_gate_shut(struct vfun_gate *g, uint32_t why)
+{
 	__atomic_fetch_or(&g->shut, why, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&g->busy, __ATOMIC_SEQ_CST)) {
-		/* The burst's thread may need this very processor. */
-		if (++looks % PAUSES)
-			rte_pause();
-		else
-			usleep(NAP_US);
-	}
+	vfun_gate_wait(g);
 }
 
 void vfun_gate_open(struct vfun_gate *g, uint32_t why)
@@ -53,62 +105,152 @@ void vfun_gate_open(struct vfun_gate *g, uint32_t why)
 	__atomic_fetch_and(&g->shut, ~why, __ATOMIC_SEQ_CST);
 }
 
+/* ---- the end of a direct link --------------------------------------- */
+
+static inline void publish(struct vfun_tx_queue *q)
+{
+	if (vfun_packet_publish(&q->tx) && vfun_bell_is_there(&q->bell) && vfun_packet_must_ring(&q->tx))
+		vfun_ring(&q->bell);
+}
+
+/*
+ * Whether the switch has had its time for the frames before a turn: since the turn is known,
+ * and for those that were there before the link since the link is.
+ */
+static int is_time_up(struct vfun_direct *l, uint64_t turn, uint64_t fence)
+{
+	uint64_t now = rte_rdtsc(), since;
+
+	if (turn != l->due) {
+		l->due = turn;
+		l->due_at = now;
+	}
+	since = fence <= l->before ? l->made_at : l->due_at;
+	return now - since > rte_get_tsc_hz() / 1000 * VFUN_LINKED_SWITCH_KEEPS_MS;
+}
+
+/* Tells the receiver of a turn. Inside the gate. */
+static void close_inside(struct vfun_direct *l, struct vfun_tx_queue *q, int is_late)
+{
+	uint64_t fence;
+	int is_said;
+
+	if (is_late && vfun_closer_due(&l->closer, &fence) && fence <= l->before)
+		/* Nobody saw those frames come out: it may be that all of them did. */
+		l->closer.out = RTE_MAX(l->closer.out, fence);
+	is_said = is_late ? vfun_closer_expire(&l->closer, &q->tx) : vfun_closer_run(&l->closer, &q->tx);
+	if (is_said)
+		publish(q);
+}
+
+/*
+ * Nobody may send anything to this port, so that its thread that receives looks. The link
+ * stays as long as the gate to receive is entered. The other gate is entered only if there is
+ * something to tell: a burst that is sent waits meanwhile.
+ */
+static inline void close_link(struct vfun_direct *l, struct vfun_tx_queue *q)
+{
+	uint64_t turn = VFUN_PACKET_LOAD_ACQUIRE(l->line.fence + VFUN_LINKED_LAST), fence;
+	int is_late = 0;
+
+	if (likely(turn == VFUN_PACKET_LOAD(l->line.closer + VFUN_LINKED_PASSED)))
+		return;
+	fence = VFUN_PACKET_LOAD(l->line.fence + VFUN_LINKED_STAMP);
+	if (fence > VFUN_PACKET_LOAD(&l->out)) {
+		is_late = is_time_up(l, turn, fence);
+		if (!is_late)
+			return;
+	}
+	if (enter_as(&q->gate, VFUN_INSIDE_CLOSER))
+		return;
+	if (likely(!__atomic_load_n(&q->gate.shut, __ATOMIC_SEQ_CST)))
+		close_inside(l, q, is_late);
+	VFUN_PACKET_STORE(&l->out, l->closer.out);
+	leave(&q->gate);
+}
+
 /* ---- receiving ------------------------------------------------------ */
+
+static inline uint64_t *stamp_of(struct rte_mbuf *m, int stamp_at)
+{
+	return RTE_MBUF_DYNFIELD(m, stamp_at, uint64_t *);
+}
+
+/*
+ * Mbufs for the next frames, if there is one, or a forced turn is awaited. Whether to look: without
+ * a place a frame stays where it is.
+ */
+static int refill(struct vfun_rx_queue *q)
+{
+	if (!vfun_packet_is_there(&q->fence.port) && !q->fence.is_forced)
+		return 0;
+	if (rte_pktmbuf_alloc_bulk(q->pool, q->spare, VFUN_SPARE)) {
+		q->no_mbuf++;
+		return 0;
+	}
+	q->spares = VFUN_SPARE;
+	return 1;
+}
 
 static uint16_t receive(struct vfun_rx_queue *q, struct rte_mbuf **bufs, uint16_t count)
 {
+	int stamp_at = q->stamp_at;
 	uint16_t done = 0, looks;
 
 	/* Looks are bounded, and not what comes of them: a peer may send nonsense without end. */
-	for (looks = 0; looks < count && vfun_packet_is_there(&q->rx); looks++) {
+	for (looks = 0; looks < count; looks++) {
 		const void *from;
 		struct rte_mbuf *m;
 		uint32_t bytes;
+		int more;
 
-		/* First the place: without one the frame stays where it is. */
-		if (!q->spares) {
-			if (rte_pktmbuf_alloc_bulk(q->pool, q->spare, VFUN_SPARE)) {
-				q->no_mbuf++;
-				break;
-			}
-			q->spares = VFUN_SPARE;
-		}
-		from = vfun_packet_next(&q->rx, &bytes);
+		if (!q->spares && !refill(q))
+			break;
+		from = vfun_fence_next(&q->fence, &bytes, &more);
+		if (!from && more)
+			continue;
 		if (!from)
 			break;
 		m = q->spare[q->spares - 1];
 		if (bytes < RTE_ETHER_HDR_LEN || bytes > q->longest || bytes > rte_pktmbuf_tailroom(m)) {
-			vfun_packet_refuse(&q->rx, bytes);
+			vfun_fence_refuse(&q->fence, bytes);
 			continue;
 		}
 		rte_memcpy(rte_pktmbuf_mtod(m, void *), from, bytes);
 		m->data_len = (uint16_t)bytes;
 		m->pkt_len = bytes;
 		m->port = q->port_id;
+		/* Also without a link: one may be made while the frame is in the switch. */
+		if (stamp_at >= 0)
+			*stamp_of(m, stamp_at) = q->fence.stamp;
 		bufs[done++] = m;
 		q->spares--;
 	}
 	/* Nobody is rung: a sender never waits for room (R-PKT-6). */
-	if (q->rx.tail != q->rx.told)
-		vfun_packet_take(&q->rx);
+	if (q->fence.port.tail != q->fence.port.told)
+		vfun_packet_take(&q->fence.port);
 	return done;
 }
 
 uint16_t vfun_rx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count)
 {
 	struct vfun_rx_queue *q = queue;
+	struct vfun_direct *in;
 	uint16_t done;
 
 	if (!enter(&q->gate))
 		return 0;
 	done = receive(q, bufs, count);
+	in = __atomic_load_n(&q->in, __ATOMIC_ACQUIRE);
+	if (unlikely(in != NULL))
+		close_link(in, q->out);
 	leave(&q->gate);
 	return done;
 }
 
 /* ---- sending -------------------------------------------------------- */
 
-static void copy_out(unsigned char *to, const struct rte_mbuf *m)
+static __rte_always_inline void copy_out(unsigned char *to, const struct rte_mbuf *m)
 {
 	for (; m; m = m->next) {
 		rte_memcpy(to, rte_pktmbuf_mtod(m, const void *), m->data_len);
@@ -134,16 +276,50 @@ static uint16_t put(struct vfun_tx_queue *q, struct rte_mbuf **bufs, uint16_t co
 	return done;
 }
 
+/* The same with the link's sender among those who send. */
+static __rte_noinline uint16_t put_closing(struct vfun_tx_queue *q, struct vfun_direct *l,
+					   struct rte_mbuf **bufs, uint16_t count)
+{
+	uint64_t too_long = q->tx.too_long;
+	uint16_t done;
+
+	for (done = 0; done < count; done++) {
+		struct rte_mbuf *m = bufs[done];
+		int is_sender = m->port == l->sender;
+		unsigned char *to;
+
+		if (is_sender) {
+			to = vfun_closer_put(&l->closer, &q->tx, m->pkt_len, *stamp_of(m, q->stamp_at));
+		} else {
+			vfun_closer_run(&l->closer, &q->tx);
+			to = vfun_packet_put(&q->tx, m->pkt_len);
+		}
+		if (to)
+			copy_out(to, m);
+		else if (q->tx.too_long != too_long)
+			too_long = q->tx.too_long;
+		else if (is_sender)
+			/* A caller could try again, when what is behind this frame was told. */
+			q->no_room++;
+		else
+			break;
+	}
+	vfun_closer_run(&l->closer, &q->tx);
+	VFUN_PACKET_STORE(&l->out, l->closer.out);
+	return done;
+}
+
 uint16_t vfun_tx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count)
 {
 	struct vfun_tx_queue *q = queue;
+	struct vfun_direct *in;
 	uint16_t done;
 
-	if (!count || !enter(&q->gate))
+	if (!count || !enter_to_send(&q->gate))
 		return 0;
-	done = put(q, bufs, count);
-	if (vfun_packet_publish(&q->tx) && vfun_bell_is_there(&q->bell) && vfun_packet_must_ring(&q->tx))
-		vfun_ring(&q->bell);
+	in = __atomic_load_n(&q->in, __ATOMIC_SEQ_CST);
+	done = likely(!in) ? put(q, bufs, count) : put_closing(q, in, bufs, count);
+	publish(q);
 	leave(&q->gate);
 	rte_pktmbuf_free_bulk(bufs, done);
 	return done;

@@ -18,7 +18,7 @@
 #include <rte_log.h>
 #include <rte_mbuf.h>
 
-#include "vfun_packet.h"
+#include "vfun_link_ring.h"
 #include "vfun_sides.h"
 #include "vfun_ring.h"
 #include "vfun_vm.h"
@@ -38,17 +38,26 @@ extern int vfun_log;
  * gate open, or brings nothing. Who shuts the gate waits for the one burst that is inside.
  */
 struct vfun_gate {
-	uint32_t busy;                  /* a burst is inside */
+	uint32_t busy;                  /* who is inside: VFUN_INSIDE_; 0: nobody */
 	uint32_t shut;                  /* why: bits of VFUN_SHUT_ */
 };
 
+#define VFUN_INSIDE_BURST 1
+#define VFUN_INSIDE_CLOSER 2            /* at the gate to send: a burst that receives, for a direct link */
+
 #define VFUN_SHUT_EMPTY 1               /* there is no memory */
 #define VFUN_SHUT_DOWN 2                /* by set_link_down */
+#define VFUN_SHUT_LINKS 4               /* a direct link is made or ended; never the gate to send */
+
+struct vfun_direct;
 
 /* What the receiving thread writes. */
 struct vfun_rx_queue {
 	struct vfun_gate gate;
-	struct vfun_packet_rx rx;
+	struct vfun_fence fence;
+	struct vfun_direct *in;         /* the direct link that ends here; NULL: none */
+	struct vfun_tx_queue *out;      /* of the same device */
+	int stamp_at;                   /* the place of stamps in an mbuf; -1: there are none */
 	struct rte_mempool *pool;
 	struct rte_mbuf *spare[VFUN_SPARE];
 	unsigned int spares;
@@ -62,6 +71,9 @@ struct vfun_tx_queue {
 	struct vfun_gate gate;
 	struct vfun_packet_tx tx;
 	struct vfun_bell bell;
+	struct vfun_direct *in;         /* the direct link that ends here; NULL: none */
+	int stamp_at;
+	uint64_t no_room;               /* frames of a link's sender that were dropped here */
 } __rte_cache_aligned;
 
 uint16_t vfun_rx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count);
@@ -70,19 +82,60 @@ uint16_t vfun_tx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count);
 void vfun_gate_shut(struct vfun_gate *g, uint32_t why);
 /* Takes one reason away; it is open when there is no other one. */
 void vfun_gate_open(struct vfun_gate *g, uint32_t why);
+/* Nobody is inside who came before it was called. The gate stays open. */
+void vfun_gate_wait(struct vfun_gate *g);
+
+/* ---- direct links --------------------------------------------------- */
+
+/* What the two VMs of a link say of its frames (R-LNK-8). */
+struct vfun_claims {
+	uint64_t sent, sent_bytes, taken, taken_bytes, refused;
+};
+
+/* The counts of a link's ring, which the driver reads now and then. */
+struct vfun_ledger {
+	int fd;                         /* the link's file */
+	uint64_t sender, receiver;      /* bytes of it at which the two header pages begin */
+	uint64_t ring;
+	struct vfun_claims believed, begun;
+	uint64_t bad_at;                /* when claims first made no sense, in cycles; 0: they do */
+	int is_broken;                  /* they did not twice */
+};
+
+/* A direct link, one way (section 18 of docs/protocol.md). Both of its devices are of this process. */
+struct vfun_direct {
+	struct vfun_line line;
+	/* Of who is inside the receiver's gate to send. */
+	struct vfun_closer closer __rte_cache_aligned;
+	uint64_t out;                   /* closer.out, for who is not inside */
+	/* Of the receiver's thread that receives: the turn that is awaited, and since when, in cycles. */
+	uint64_t due, due_at;
+	/* These do not change while a burst can find the link. */
+	uint64_t number;
+	uint64_t before, made_at;       /* the last stamp before the link was there, and when that was */
+	uint16_t sender;                /* DPDK's number of that port */
+	/* All below is for who has the lock of all links. */
+	struct vfun_eth *from, *to;
+	struct vfun_ledger ledger;
+	uint64_t forced;                /* the epoch of which the host waits to hear; 0: none */
+	uint64_t sure_by;               /* until when the host must say it again, in cycles; 0: it has */
+};
 
 /* ---- the device ----------------------------------------------------- */
 
 enum {
 	VFUN_IPACKETS, VFUN_IBYTES, VFUN_IERRORS, VFUN_NO_MBUF,
-	VFUN_OPACKETS, VFUN_OBYTES, VFUN_OERRORS, VFUN_COUNTS
+	VFUN_OPACKETS, VFUN_OBYTES, VFUN_OERRORS,
+	/* The share of direct links in those above; they stand in no port's memory. */
+	VFUN_DIRECT_IPACKETS, VFUN_DIRECT_IBYTES, VFUN_DIRECT_OPACKETS, VFUN_DIRECT_OBYTES,
+	VFUN_DIRECT_LATE, VFUN_COUNTS
 };
 
 struct vfun_counts {
 	uint64_t n[VFUN_COUNTS];
 };
 
-/* What is said to the host. Of DPDK's thread for interrupts. */
+/* What is said to the host. Of DPDK's thread for interrupts and alarms. */
 struct vfun_talk {
 	struct vfun_vm *vm;             /* the port is one of this VM; NULL: it is not */
 	char *socket;                   /* NULL: there is none; without vm, the memory is a file, and stays */
@@ -115,9 +168,21 @@ struct vfun_eth {
 	struct vfun_counts past;        /* counted in memory that is gone */
 	struct vfun_counts begun;       /* what stood in this memory when it came */
 	struct vfun_counts base;        /* what the counts were at the last reset of them */
+	uint64_t nowhere[VFUN_PACKET_RING_OFF / 8]; /* the fence's header pages while there is no memory */
+	/* All below is for who has the lock of all links. */
+	struct vfun_eth *next;          /* of this process's devices with a socket */
+	struct vfun_direct *from_here, *to_here;
+	struct vfun_counts past_links;  /* what links that are over brought */
+	uint64_t over;                  /* the last link from here that was over, and its claims */
+	struct vfun_claims over_claims;
+	uint64_t unlinked;              /* the host is to be told that this link is over; 0: none */
+	int is_soon;                    /* an alarm is set, to look at links */
 };
 
-/* ---- vfun_memory.c: all but the first two take the lock themselves --- */
+/* ---- vfun_memory.c: all but the first three take the lock themselves - */
+
+/* A device without memory. */
+void vfun_eth_init(struct vfun_eth *v);
 
 /* The longest frame that the rings can carry. */
 uint32_t vfun_eth_longest(const struct vfun_eth *v);
@@ -130,8 +195,26 @@ void vfun_eth_attach(struct vfun_eth *v, const struct vfun_sides *port,
 void vfun_eth_detach(struct vfun_eth *v);
 /* Looks at the state of the link. 0: it has changed. */
 int vfun_eth_look(struct vfun_eth *v);
-/* Since the device was made, and what stood in its first memory. */
+/* Since the device was made, and what stood in its first memory; without links. */
 void vfun_eth_count(struct vfun_eth *v, struct vfun_counts *all);
+
+/* ---- vfun_links.c: each takes the lock of all links, and then a device's ---- */
+
+struct vfun_link_heard;
+/* Where stamps lie in an mbuf; -1: DPDK has no room for them, and there are no links. */
+int vfun_links_stamps(void);
+/* Others of this process find the device from now on, by its port's name. */
+void vfun_links_add(struct vfun_eth *v);
+/* The device ends, and its links with it. Nothing of it may run on DPDK's thread. */
+void vfun_links_remove(struct vfun_eth *v);
+/* Does what the host says of a link. 0, or -1: the connection is broken. */
+int vfun_links_obey(struct vfun_eth *v, struct vfun_link_heard *heard);
+/* The host has greeted: it is to say once more which link goes on. */
+void vfun_links_doubt(struct vfun_eth *v);
+/* Says what has become of links meanwhile. 0, or -1: the connection is broken. */
+int vfun_links_look(struct vfun_eth *v);
+/* As vfun_eth_count, and what went over links. */
+void vfun_links_count(struct vfun_eth *v, struct vfun_counts *all);
 
 /* ---- vfun_talk.c ---------------------------------------------------- */
 
@@ -141,6 +224,8 @@ int vfun_talk_begin(struct vfun_eth *v, struct vfun_port_place *place, struct vf
 int vfun_talk_begin_vm(struct vfun_eth *v, struct vfun_port_place *place, struct vfun_error *e);
 /* From now on DPDK's thread listens to the host, and looks after the link. 0, or -1. */
 int vfun_talk_run(struct vfun_eth *v, struct vfun_error *e);
+/* Says what is wrong, unless it was said just now. Whether it was new. */
+int vfun_talk_complain(struct vfun_eth *v, const struct vfun_error *e);
 /* Ends both, and the use of the memory. */
 void vfun_talk_end(struct vfun_eth *v);
 

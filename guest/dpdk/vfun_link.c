@@ -64,21 +64,21 @@ int vfun_link_connect(int *fd, const struct vfun_port_place *place, struct vfun_
 	return found;
 }
 
-static int say(int fd, const struct vfun_port_ask *ask)
+static int send_ask(int fd, const struct vfun_port_ask *ask)
 {
 	ssize_t done = send(fd, ask, sizeof(*ask), MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	return done == sizeof(*ask) ? 0 : -1;
 }
 
-int vfun_link_ask(int fd, const char *port, uint64_t handle)
+int vfun_link_ask(int fd, const char *port, uint64_t handle, uint32_t knows)
 {
 	struct vfun_port_ask ask = { .magic = VFUN_HANDOVER_ASK_MAGIC, .kind = VFUN_PORT_ASK_WANT,
-				     .handle = handle };
+				     .knows = knows, .handle = handle };
 
 	/* Without a zero at its end if it has all the bytes; its length was looked at. */
 	memcpy(ask.name, port, strnlen(port, sizeof(ask.name)));
-	return say(fd, &ask);
+	return send_ask(fd, &ask);
 }
 
 int vfun_link_let_go(int fd, uint64_t handle)
@@ -86,14 +86,22 @@ int vfun_link_let_go(int fd, uint64_t handle)
 	struct vfun_port_ask ask = { .magic = VFUN_HANDOVER_ASK_MAGIC, .kind = VFUN_PORT_ASK_LET_GO,
 				     .handle = handle };
 
-	return say(fd, &ask);
+	return send_ask(fd, &ask);
+}
+
+int vfun_link_say(int fd, uint32_t kind, uint64_t link, uint64_t epoch)
+{
+	struct vfun_port_ask ask = { .magic = VFUN_HANDOVER_ASK_MAGIC, .kind = kind,
+				     .handle = link, .epoch = epoch };
+
+	return send_ask(fd, &ask);
 }
 
 int vfun_link_goodbye(int fd)
 {
 	struct vfun_port_ask ask = { .magic = VFUN_HANDOVER_ASK_MAGIC, .kind = VFUN_PORT_ASK_GOODBYE };
 
-	return say(fd, &ask);
+	return send_ask(fd, &ask);
 }
 
 /* ---- from the host -------------------------------------------------- */
@@ -114,6 +122,20 @@ static unsigned int descriptors(struct msghdr *msg, int fds[DESCRIPTORS])
 	return count;
 }
 
+static int is_epoch(uint64_t epoch)
+{
+	return epoch && !(epoch >> 63);
+}
+
+/* Whether two sides of a link can be where it says, in a file that has the bytes. */
+static int is_place(const struct vfun_port_word *w)
+{
+	uint64_t apart = w->mine < w->theirs ? w->theirs - w->mine : w->mine - w->theirs;
+
+	return vfun_packet_ring_ok(w->ring) && (w->mine | w->theirs) % 4096 == 0 &&
+	       apart >= VFUN_PACKET_RING_OFF + w->ring;
+}
+
 static int is_right(const struct vfun_port_word *w, unsigned int count)
 {
 	switch (w->kind) {
@@ -125,6 +147,14 @@ static int is_right(const struct vfun_port_word *w, unsigned int count)
 		return (count == 1 || count == 2) && w->handle != 0;
 	case VFUN_PORT_WORD_DROP:
 		return count == 0;
+	case VFUN_PORT_WORD_LINK:
+		return count == 1 && w->handle != 0 && is_place(w) && w->sentence[0] &&
+		       (!w->epoch || is_epoch(w->epoch));
+	case VFUN_PORT_WORD_ALLOW:
+	case VFUN_PORT_WORD_FORCE:
+		return count == 0 && w->handle != 0 && is_epoch(w->epoch);
+	case VFUN_PORT_WORD_UNLINK:
+		return count == 0 && w->handle != 0;
 	default:
 		return 0;
 	}

@@ -25,7 +25,7 @@
 /* A message, and the descriptors that came with it, which are the taker's to close. */
 struct vfun_link_heard {
 	struct vfun_port_word word;
-	int memory, bell;               /* of MEMORY; -1: none */
+	int memory, bell;               /* of MEMORY, and the file of LINK; -1: none */
 };
 
 /*
@@ -34,7 +34,9 @@ struct vfun_link_heard {
  */
 int vfun_link_connect(int *fd, const struct vfun_port_place *place, struct vfun_error *e);
 /* Take no time, either. 0, or -1: the connection is of no more use. */
-int vfun_link_ask(int fd, const char *port, uint64_t handle);
+int vfun_link_ask(int fd, const char *port, uint64_t handle, uint32_t knows);
+/* ALLOWED, FORCED or UNLINKED. */
+int vfun_link_say(int fd, uint32_t kind, uint64_t link, uint64_t epoch);
 int vfun_link_let_go(int fd, uint64_t handle);
 int vfun_link_goodbye(int fd);
 /* Takes one message that is as it must be. DONE, NOTHING, ABSENT or WRONG. */

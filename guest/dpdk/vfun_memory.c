@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* A device's memory comes and goes: its link and its counts with it. */
+#include <string.h>
 #include <unistd.h>
 
 #include "vfun_eth.h"
@@ -70,13 +71,16 @@ int vfun_eth_look(struct vfun_eth *v)
 /* As they stand in the memory that is there, or was there last. */
 static void now(const struct vfun_eth *v, struct vfun_counts *c)
 {
-	c->n[VFUN_IPACKETS] = v->rxq.rx.taken;
-	c->n[VFUN_IBYTES] = v->rxq.rx.taken_bytes;
-	c->n[VFUN_IERRORS] = v->rxq.rx.bad + v->rxq.rx.refused;
+	const struct vfun_packet_rx *rx = &v->rxq.fence.port;
+
+	*c = (struct vfun_counts){ .n = { 0 } };
+	c->n[VFUN_IPACKETS] = rx->taken;
+	c->n[VFUN_IBYTES] = rx->taken_bytes;
+	c->n[VFUN_IERRORS] = rx->bad + rx->refused;
 	c->n[VFUN_NO_MBUF] = v->rxq.no_mbuf;
 	c->n[VFUN_OPACKETS] = v->txq.tx.sent;
 	c->n[VFUN_OBYTES] = v->txq.tx.sent_bytes;
-	c->n[VFUN_OERRORS] = v->txq.tx.too_long;
+	c->n[VFUN_OERRORS] = v->txq.tx.too_long + v->txq.no_room;
 }
 
 /* With the lock. */
@@ -98,6 +102,44 @@ void vfun_eth_count(struct vfun_eth *v, struct vfun_counts *all)
 
 /* ---- memory --------------------------------------------------------- */
 
+/*
+ * The fence goes on in other memory: what it had numbered, and what it had seen of a link.
+ * Nothing more comes out of the memory before, so that an epoch is over. But the first memory
+ * may be that of a process before this one, in which an epoch goes on.
+ */
+static void renew_fence(struct vfun_eth *v, const struct vfun_sides *port)
+{
+	struct vfun_fence *f = &v->rxq.fence;
+	struct vfun_line *line = f->line;
+	uint64_t link = f->link, allowed = f->allowed;
+
+	if (!v->had_memory)
+		vfun_fence_unline(f);
+	/* It cannot fail: the ring's bytes were looked at. */
+	vfun_fence_renew(f, port->mine, port->theirs, port->ring);
+	if (!v->had_memory && line)
+		vfun_fence_line(f, line, link, allowed);
+}
+
+/* Without memory the fence stands in a page of zeros, whose ring is empty and never read. */
+static void renew_fence_nowhere(struct vfun_eth *v)
+{
+	const struct vfun_sides none = { .mine = v->nowhere, .theirs = v->nowhere,
+					 .ring = VFUN_PACKET_RING_MIN };
+
+	memset(v->nowhere, 0, sizeof(v->nowhere));
+	renew_fence(v, &none);
+}
+
+void vfun_eth_init(struct vfun_eth *v)
+{
+	v->rxq.gate.shut = v->txq.gate.shut = VFUN_SHUT_EMPTY;
+	v->rxq.out = &v->txq;
+	v->rxq.stamp_at = v->txq.stamp_at = -1;
+	pthread_mutex_init(&v->lock, NULL);
+	renew_fence_nowhere(v);
+}
+
 void vfun_eth_attach(struct vfun_eth *v, const struct vfun_sides *port,
 		     const struct vfun_bell *bell)
 {
@@ -106,9 +148,11 @@ void vfun_eth_attach(struct vfun_eth *v, const struct vfun_sides *port,
 	v->port = *port;
 	v->ring = port->ring;
 	v->txq.bell = *bell;
-	/* They cannot fail: the ring's bytes were looked at. */
-	vfun_packet_rx_init(&v->rxq.rx, port->mine, port->theirs, port->ring);
+	renew_fence(v, port);
+	/* Nor can this. */
 	vfun_packet_tx_init(&v->txq.tx, port->mine, port->theirs, port->ring);
+	if (v->had_memory && v->txq.in)
+		vfun_closer_renew(&v->txq.in->closer);
 	bound_frames(v);
 	/*
 	 * What stands in the first memory was counted by a process before this one, for the
@@ -134,7 +178,11 @@ void vfun_eth_detach(struct vfun_eth *v)
 	vfun_gate_shut(&v->txq.gate, VFUN_SHUT_EMPTY);
 	count(v, &all);
 	v->past = all;
+	if (v->had_memory)
+		renew_fence_nowhere(v);
 	now(v, &v->begun);
+	if (v->had_memory && v->txq.in)
+		vfun_closer_renew(&v->txq.in->closer);
 	if (v->port.mine) {
 		VFUN_PACKET_STORE_RELEASE(my_word(v, VFUN_PACKET_STATE), (uint64_t)VFUN_PACKET_DOWN);
 		vfun_ring(&v->txq.bell);

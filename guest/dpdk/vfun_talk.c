@@ -39,8 +39,7 @@ static const char *name(const struct vfun_eth *v)
 	return v->dev->data->name;
 }
 
-/* Says what is wrong, unless it was said just now. Whether it was new. */
-static int complain(struct vfun_eth *v, const struct vfun_error *e)
+int vfun_talk_complain(struct vfun_eth *v, const struct vfun_error *e)
 {
 	struct vfun_talk *t = &v->talk;
 
@@ -88,7 +87,8 @@ static int connect_and_ask(struct vfun_eth *v, struct vfun_error *e)
 	struct vfun_port_place place = { .socket = t->socket, .owner = t->owner };
 	int found = vfun_link_connect(&t->fd, &place, e);
 
-	if (found != VFUN_LINK_DONE || !vfun_link_ask(t->fd, t->port, t->handle))
+	if (found != VFUN_LINK_DONE || 
+	    !vfun_link_ask(t->fd, t->port, t->handle, v->rxq.stamp_at >= 0 ? VFUN_PORT_KNOWS_LINKS : 0))
 		return found;
 	vfun_wrong(e, "%s does not listen", t->socket);
 	close(t->fd);
@@ -105,7 +105,7 @@ static void connect_again(struct vfun_eth *v)
 	t->again = after(AGAIN_SECONDS);
 	/* That nobody is there was said when it began. */
 	if (found == VFUN_LINK_WRONG)
-		complain(v, &e);
+		vfun_talk_complain(v, &e);
 	if (found != VFUN_LINK_DONE || !watch(v))
 		return;
 	VFUN_LOG(ERR, "%s: DPDK does not watch the connection to %s\n", name(v), t->socket);
@@ -162,14 +162,14 @@ static int take(struct vfun_eth *v, struct vfun_link_heard *heard)
 		return -1;
 	if (heard->bell >= 0 &&
 	    vfun_bell_open(&bell, v->ringers, heard->bell, heard->memory, w->news, &e)) {
-		complain(v, &e);
+		vfun_talk_complain(v, &e);
 		return vfun_link_let_go(t->fd, w->handle);
 	}
 	if (bell.ringer)
 		heard->bell = -1;
 	if (vfun_sides_map(&port, heard->memory, w->mine, w->theirs, w->ring, &e)) {
 		vfun_bell_close(&bell);
-		complain(v, &e);
+		vfun_talk_complain(v, &e);
 		return vfun_link_let_go(t->fd, w->handle);
 	}
 	vfun_eth_attach(v, &port, &bell);
@@ -189,6 +189,7 @@ static void welcome(struct vfun_eth *v, uint64_t ring)
 	if (t->is_lost)
 		VFUN_LOG(NOTICE, "%s: the connection to %s is there\n", name(v), t->socket);
 	t->is_lost = 0;
+	vfun_links_doubt(v);
 }
 
 static void refused(struct vfun_eth *v, const char *sentence)
@@ -196,8 +197,9 @@ static void refused(struct vfun_eth *v, const char *sentence)
 	struct vfun_error e;
 
 	vfun_wrong(&e, "the port is refused: %s", sentence);
-	complain(v, &e);
+	vfun_talk_complain(v, &e);
 	v->talk.is_lost = 1;
+	vfun_links_doubt(v);
 	hang_up(v, REFUSED_SECONDS);
 }
 
@@ -216,9 +218,11 @@ static int obey(struct vfun_eth *v, struct vfun_link_heard *heard)
 		if (t->handle && heard->word.handle == t->handle)
 			return let_go(v);
 		return vfun_link_let_go(t->fd, heard->word.handle);
-	default:
+	case VFUN_PORT_WORD_REFUSED:
 		refused(v, (const char *)heard->word.sentence);
 		return 0;
+	default:
+		return vfun_links_obey(v, heard);
 	}
 }
 
@@ -238,7 +242,7 @@ static void on_word(void *device)
 		vfun_link_close(&heard);
 	}
 	if (found == VFUN_LINK_WRONG) {
-		complain(v, &e);
+		vfun_talk_complain(v, &e);
 		t->is_lost = 1;
 		hang_up(v, AGAIN_SECONDS);
 	} else if (found == VFUN_LINK_ABSENT) {
@@ -290,7 +294,7 @@ static void look_at_vm(struct vfun_eth *v)
 	if (rte_get_timer_cycles() < t->again)
 		return;
 	if (take_of_vm(v, &e))
-		complain(v, &e);
+		vfun_talk_complain(v, &e);
 	else
 		VFUN_LOG(NOTICE, "%s: the port is there again\n", name(v));
 	t->again = after(AGAIN_SECONDS);
@@ -317,6 +321,8 @@ static void tick(void *device)
 		connect_again(v);
 	if (t->vm)
 		look_at_vm(v);
+	/* That the connection is broken is found where words are heard. */
+	vfun_links_look(v);
 	look(v);
 	if (rte_eal_alarm_set(LOOK_US, tick, v))
 		VFUN_LOG(ERR, "%s: DPDK has no alarm: the link and the connection stay as they are\n", name(v));
@@ -393,6 +399,8 @@ int vfun_talk_begin(struct vfun_eth *v, struct vfun_port_place *place, struct vf
 	t->socket = place->socket;
 	t->port = place->port;
 	place->socket = place->port = NULL;
+	/* Before the host hears of this device, and may say that a link ends here. */
+	vfun_links_add(v);
 	return ask_first(v, e);
 }
 
@@ -415,6 +423,7 @@ void vfun_talk_end(struct vfun_eth *v)
 	while (t->intr && rte_intr_fd_get(t->intr) >= 0 &&
 	       rte_intr_callback_unregister(t->intr, on_word, v) == -EAGAIN)
 		rte_pause();
+	vfun_links_remove(v);
 	vfun_eth_detach(v);
 	if (t->fd >= 0) {
 		vfun_link_goodbye(t->fd);

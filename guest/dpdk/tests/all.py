@@ -2,11 +2,12 @@
 
 import unittest
 
+from test_links import Links
 from test_memory import Memory
 from test_owner import Liars
 from test_ports import Ports
 
-__all__ = ["Liars", "Memory", "Ports"]
+__all__ = ["Liars", "Links", "Memory", "Ports"]
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -20,8 +20,9 @@ ASK = struct.Struct("<QIIQQ64s")
 WORD = struct.Struct("<QIIQQQQQQ184s")
 ASK_MAGIC = int.from_bytes(b"PORTASK3", "little")
 WORD_MAGIC = int.from_bytes(b"PORTWRD3", "little")
-ASKS, LETS_GO, GOODBYE = 1, 2, 3
-WELCOME, REFUSED_WORD, MEMORY, DROP = 1, 2, 3, 4
+ASKS, LETS_GO, GOODBYE, ALLOWED, FORCED, UNLINKED = 1, 2, 3, 4, 5, 6
+WELCOME, REFUSED_WORD, MEMORY, DROP, LINK, ALLOW, FORCE, UNLINK = 1, 2, 3, 4, 5, 6, 7, 8
+KNOWS_LINKS = 1
 # Words of a header page (docs/protocol.md, section 16).
 HEAD, SENT, SENT_BYTES, FULL, LONG = 0, 1, 2, 3, 4
 TAIL, TAKEN, TAKEN_BYTES, REFUSED, BAD = 8, 9, 10, 11, 12
@@ -66,9 +67,10 @@ class Driver:
     def __init__(self, peer):
         self.peer, self.end, self.handle = peer, None, None
         self.gone, self.over, self.news = [], False, threading.Condition()
+        self.knows, self.links = 0, []
 
-    def say(self, kind, code=0, handle=0, mine=0, theirs=0, ring=0, news=0, sentence=b"", fds=()):
-        message = WORD.pack(WORD_MAGIC, kind, code, handle, mine, theirs, ring, news, 0, sentence)
+    def say(self, kind, code=0, handle=0, mine=0, theirs=0, ring=0, news=0, epoch=0, sentence=b"", fds=()):
+        message = WORD.pack(WORD_MAGIC, kind, code, handle, mine, theirs, ring, news, epoch, sentence)
         self.send(message, fds)
 
     def send(self, message, fds=()):
@@ -105,15 +107,36 @@ class Driver:
     def hang_up(self):
         self.peer.shutdown(socket.SHUT_RDWR)
 
+    def says(self, kind, link, epoch=0, times=1):
+        """Waits until it has said something of a link."""
+        said = kind, link, epoch
+        with self.news:
+            if not self.news.wait_for(lambda: self.links.count(said) >= times or self.over, 20):
+                raise AssertionError(f"{self.end}: it did not say {said}, but {self.links}")
+            if self.links.count(said) < times:
+                raise AssertionError(f"{self.end}: the driver hung up")
+
     def hear(self):
-        """What it says: its first word, or None; after that it only lets go."""
+        """Its next word, kept here; False: there is none any more."""
         message = self.peer.recv(256)
         if len(message) != ASK.size:
-            return None
+            return False
         magic, kind, knows, handle, epoch, name = ASK.unpack(message)
-        if magic != ASK_MAGIC or epoch or kind not in ((ASKS,) if self.end is None else (LETS_GO, GOODBYE)):
+        of_links = kind in (ALLOWED, FORCED, UNLINKED)
+        if magic != ASK_MAGIC or (epoch != 0) != (kind in (ALLOWED, FORCED)) or (kind == ASKS) != (self.end is None):
             raise AssertionError(f"a driver says {message!r}")
-        return handle, name.rstrip(b"\0").decode(errors="replace")
+        if kind == ASKS:
+            self.knows, self.handle, self.end = knows, handle, name.rstrip(b"\0").decode(errors="replace")
+        elif kind in (LETS_GO, GOODBYE) or of_links:
+            with self.news:
+                if of_links:
+                    self.links.append((kind, handle, epoch))
+                else:
+                    self.gone.append(handle)
+                self.news.notify_all()
+        else:
+            raise AssertionError(f"a driver says {message!r}")
+        return True
 
 
 class Owner:
@@ -141,18 +164,14 @@ class Owner:
 
     def talk(self, driver):
         try:
-            said = driver.hear()
-            if said:
-                driver.handle, driver.end = said
+            if driver.hear():
                 self.greet(driver)
                 with self.news:
                     self.drivers.append(driver)
                     self.asked += 1
                     self.news.notify_all()
-            while said := driver.hear():
-                with driver.news:
-                    driver.gone.append(said[0])
-                    driver.news.notify_all()
+            while driver.hear():
+                pass
         except OSError:
             pass
         with driver.news:

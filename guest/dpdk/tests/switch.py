@@ -109,9 +109,9 @@ class Switch:
 class Testpmd:
     """A program of DPDK that nobody here wrote."""
 
-    def __init__(self, driver, name, arguments, mode, more=()):
+    def __init__(self, driver, name, arguments, mode, more=(), devices=()):
         command = ["dpdk-testpmd", *POOL, "-m", "128", "-d", driver, f"--file-prefix={name}",
-                   "-l", "0,1", "--vdev", arguments, "--",
+                   "-l", "0,1", "--vdev", arguments, *(word for each in devices for word in ("--vdev", each)), "--",
                    "--total-num-mbufs=4096", "--mbcache=256", "--burst=32", f"--forward-mode={mode}",
                    *more]
         if "--interactive" not in more:
