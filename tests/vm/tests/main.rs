@@ -9,6 +9,7 @@ mod bond;
 mod debian;
 mod guest;
 mod libvirt;
+mod links_module;
 mod module;
 mod module_host;
 mod module_pages;
