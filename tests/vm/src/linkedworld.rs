@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use vfun_packet::layout::header::{
-    IN_PLACE, LINK_IN, LINK_OUT, OUT_BELL, OUT_PLACE, REFUSED, SENT, TAKEN, TURN,
+    HEAD, IN_PLACE, LINK_IN, LINK_OUT, OUT_BELL, OUT_PLACE, REFUSED, SENT, TAIL, TAKEN, TURN,
 };
 use vfun_packet::layout::line::WORDS;
 use vfun_packet::{
@@ -478,5 +478,12 @@ impl<'a> World<'a> {
             };
             self.window.part(4096 + at / 8 * 8, 8).store(0, value, Ordering::Relaxed);
         }
+        // A guest that found nonsense goes on: positions are at or near its own.
+        let [a, b] = [0, side].map(|at| self.window.part(4096 + at, 4096));
+        let word = |n| a.reader().load(n, Ordering::Acquire);
+        let more = *random % LINK_RING / 64 * 64;
+        b.store(HEAD, word(TAIL).wrapping_add(more), Ordering::Release);
+        b.store(TAIL, word(HEAD).wrapping_sub(*random % 4096 / 64 * 64), Ordering::Release);
+        self.host.rings_ports();
     }
 }
