@@ -130,7 +130,7 @@ document() {
         printf 'Upstream-Name: virtfun\nSource: https://github.com/virtfun/virtfun\n\n'
         printf 'Files: *\nCopyright: 2026 The VirtFun developers\nLicense: Apache-2.0 or MIT\n\n'
         [ ! -d "$dir/usr/src" ] ||
-            printf 'Files: *.c *.h\nCopyright: 2026 The VirtFun developers\nLicense: GPL-2\nComment: vfun_wire.h and vfun_packet.h are Apache-2.0 or MIT.\n\n'
+            printf 'Files: *.c *.h\nCopyright: 2026 The VirtFun developers\nLicense: GPL-2\nComment: vfun_wire.h, vfun_packet.h and vfun_link_ring.h are Apache-2.0 or MIT.\n\n'
         [ ! -f "$dir/usr/include/vfun_uapi.h" ] ||
             printf 'Files: usr/include/vfun_uapi.h\nCopyright: 2026 The VirtFun developers\nLicense: GPL-2 with Linux-syscall-note\n\n'
         printf 'License: Apache-2.0\n On Debian the text is in /usr/share/common-licenses/Apache-2.0.\n\n'
@@ -291,7 +291,7 @@ TEXT
     src=$dir/usr/src/virtfun-$upstream
     install -d "$src"
     install -m 644 "$here"/guest/kmod/*.[ch] "$here/guest/kmod/Kbuild" "$here/guest/kmod/Makefile" \
-        "$here/protocol/wire/include/vfun_wire.h" "$here/protocol/packet/include/vfun_packet.h" "$src"
+        "$here/protocol/wire/include/vfun_wire.h" "$here"/protocol/packet/include/*.h "$src"
     sed "s/@VERSION@/$upstream/" "$here/packaging/guest/dkms.conf" >"$src/dkms.conf"
     script postinst <<TEXT
 if [ "\$1" = configure ]; then

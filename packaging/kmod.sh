@@ -17,7 +17,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 out=${VFUN_KMOD_DIR:-$here/target/kmod}
 source=$here/guest/kmod
 wire=$here/protocol/wire/include/vfun_wire.h
-packet=$here/protocol/packet/include/vfun_packet.h
+packet=$here/protocol/packet/include
 
 say() { printf '%s\n' "kmod: $*" >&2; }
 die() { say "$*"; exit 1; }
@@ -102,7 +102,7 @@ build() {
     mkdir -p "$temp/guest/kmod" "$temp/protocol/wire/include" "$temp/protocol/packet/include"
     cp "$source"/*.[ch] "$source"/Kbuild "$temp/guest/kmod"
     cp "$wire" "$temp/protocol/wire/include"
-    cp "$packet" "$temp/protocol/packet/include"
+    cp "$packet"/*.h "$temp/protocol/packet/include"
     # Without BTF: it needs pahole and the kernel's own vmlinux.
     if ! make -s -C "$tree" M="$temp/guest/kmod" CONFIG_DEBUG_INFO_BTF_MODULES= "$@" modules \
         >"$temp/log" 2>&1; then

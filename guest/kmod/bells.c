@@ -78,5 +78,11 @@ void vfun_bells_stop(struct vfun_window *win)
  */
 void vfun_ring_vector(struct vfun_window *win, unsigned int vector)
 {
-	writel(VFUN_HOST_PEER << 16 | vector, win->regs + VFUN_REG_DOORBELL);
+	vfun_ring_peer(win, VFUN_HOST_PEER << 16 | vector);
+}
+
+/* Rings whom the host has named by this word: its upper half is a peer, the lower one a vector. */
+void vfun_ring_peer(struct vfun_window *win, u32 bell)
+{
+	writel(bell, win->regs + VFUN_REG_DOORBELL);
 }

@@ -129,8 +129,11 @@ void vfun_channel_look(struct vfun_channel *ch)
 		return;
 	if (ended(broken))
 		schedule_work(&ch->vf->dev->reap_work);
-	else if (news == ch->news && broken == ch->broken)
+	else if (news == ch->news && broken == ch->broken) {
+		if (ch->port)
+			vfun_port_nudged(ch->port);
 		return;
+	}
 	if (ch->port && broken != ch->broken)
 		vfun_ports_kick(ch->vf->dev);
 	ch->news = news;

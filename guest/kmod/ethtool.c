@@ -9,6 +9,10 @@
 static const char own_names[][ETH_GSTRING_LEN] = {
 	"sent", "sent_bytes", "full", "long", "rings", "queue_stops",
 	"taken", "taken_bytes", "refused", "bad", "rung", "channels",
+	"link_out", "link_out_direct", "link_sent", "link_sent_bytes", "link_full",
+	"link_rings",
+	"link_in", "link_in_direct", "link_taken", "link_taken_bytes", "link_refused",
+	"link_bad", "link_rung",
 };
 
 /* Words of the host's header of packets, and their names. */
@@ -55,10 +59,17 @@ static void get_strings(struct net_device *net, u32 set, u8 *data)
 static void own_counters(const struct vfun_port *p, u64 *data)
 {
 	const u64 own[] = {
-		p->tx.sent, p->tx.sent_bytes, p->tx.full, p->tx.too_long,
-		p->rings, p->stops,
-		p->rx.taken, p->rx.taken_bytes, p->rx.refused, p->rx.bad,
-		READ_ONCE(p->rung), p->joined,
+		p->tx.port.sent, p->tx.port.sent_bytes, p->tx.port.full,
+		p->tx.port.too_long, p->rings, p->stops,
+		p->rx.port.taken, p->rx.port.taken_bytes, p->rx.port.refused,
+		p->rx.port.bad, READ_ONCE(p->rung), p->joined,
+		/* Those of the last link stay when it is over. */
+		p->out.win ? p->tx.number : 0,
+		p->out.win && p->tx.path == VFUN_LINKED_LINK,
+		p->tx.link.sent, p->tx.link.sent_bytes, p->tx.link.full, p->link_rings,
+		p->in.win ? p->rx.number : 0, p->reads_link,
+		p->rx.link.taken, p->rx.link.taken_bytes, p->rx.link.refused,
+		p->rx.link.bad, READ_ONCE(p->link_rung),
 	};
 
 	BUILD_BUG_ON(ARRAY_SIZE(own) != OWN);
@@ -78,7 +89,7 @@ static void get_stats(struct net_device *net, struct ethtool_stats *stats, u64 *
 	own_counters(p, data);
 	if (p->live) {
 		for (n = 0; n < HOST; n++)
-			data[OWN + n] = VFUN_PACKET_LOAD(p->rx.theirs +
+			data[OWN + n] = VFUN_PACKET_LOAD(p->rx.port.theirs +
 							 host_words[n].word);
 		data[OWN + HOST] = VFUN_PACKET_LOAD(p->head + VFUN_QUEUES_HOST_RANG);
 	}

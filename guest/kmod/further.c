@@ -66,6 +66,7 @@ static bool entry_of(struct vfun_device *dev, const struct vfun_window_header *h
 static void disown(struct vfun_window *win, unsigned int reason,
 		   struct list_head *killed)
 {
+	vfun_links_gone(win, reason == VFUN_BREAK_REASON_DEVICE_GONE);
 	win->owner = NULL;
 	win->told = false;
 	vfun_kill_areas(win, reason, killed);
@@ -95,6 +96,9 @@ static void look_at(struct vfun_device *dev, struct vfun_window *win,
 	win->index = e.index;
 	memcpy(win->key, h.key, sizeof(win->key));
 	win->owner = dev;
+	/* A port may wait for it. */
+	if (win->role == VFUN_ROLE_LINK)
+		vfun_ports_kick(dev);
 	dev_info(&win->pdev->dev,
 		 "VirtFun %s window %u of %s: %llu MiB, generation %llu\n",
 		 win->role == VFUN_ROLE_DATA ? "data" : "link", win->index,

@@ -1,33 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A port as a network interface: frames go by copies between socket buffers and the
- * two rings of its channel. What the host writes there is checked by vfun_packet.h;
- * a frame is copied once, and nothing but the copy is used.
+ * two rings of its channel, or those of a direct link. What the host or another VM
+ * writes there is checked by vfun_packet.h and vfun_link_ring.h; a frame is copied
+ * once, and nothing but the copy is used.
  */
 
 #include <linux/ctype.h>
 
 #include "port.h"
-
-static struct netdev_queue *queue_of(const struct vfun_port *p)
-{
-	return netdev_get_tx_queue(p->net, 0);
-}
-
-/* Both locks: nobody receives, and nobody sends. */
-static void lock_both(struct vfun_port *p)
-	__acquires(&p->lock) __acquires(&queue_of(p)->_xmit_lock)
-{
-	spin_lock_bh(&p->lock);
-	__netif_tx_lock(queue_of(p), smp_processor_id());
-}
-
-static void unlock_both(struct vfun_port *p)
-	__releases(&queue_of(p)->_xmit_lock) __releases(&p->lock)
-{
-	__netif_tx_unlock(queue_of(p));
-	spin_unlock_bh(&p->lock);
-}
 
 /* The longest MTU whose frames, of so many bytes at most, have a tag as well. */
 static unsigned int mtu_of(u64 frame)
@@ -59,23 +40,44 @@ static void copy(void *to, const void *from, unsigned int bytes)
 
 /*
  * Whether the next frame has room for sure: two of the longest have it, of which one
- * may be skipped at the ring's end. An empty ring always has that much.
+ * may be skipped at the ring's end. An empty ring always has that much. While a turn
+ * is due, nothing has room.
  */
 static bool has_room(struct vfun_port *p)
 {
-	u32 longest = min_t(u32, p->tx.longest, READ_ONCE(p->net->mtu) + VFUN_FRAME_MORE);
+	struct vfun_packet_tx *tx = &p->tx.port;
+	u32 longest;
 
-	return vfun_packet_fits_(&p->tx, 2 * vfun_packet_record(longest));
+	if (unlikely(p->tx.path != VFUN_LINKED_PORT)) {
+		if (p->tx.path == VFUN_LINKED_DUE)
+			return false;
+		tx = &p->tx.link;
+	}
+	longest = min_t(u32, tx->longest, READ_ONCE(p->net->mtu) + VFUN_FRAME_MORE);
+	return vfun_packet_fits_(tx, 2 * vfun_packet_record(longest));
 }
 
-/* Shows the host what was put, and rings it if it sleeps. */
+/* Rings the host and the link's receiver, if they sleep. Queue's lock; live. */
+void vfun_port_ring(struct vfun_port *p)
+{
+	int who = vfun_linked_tx_must_ring(&p->tx);
+
+	/* While the rings live, so do the window and its registers. */
+	if (who & VFUN_LINKED_RING_PORT) {
+		p->rings++;
+		vfun_ring_vector(p->dev->win, p->vector_out);
+	}
+	if ((who & VFUN_LINKED_RING_LINK) && p->bell) {
+		p->link_rings++;
+		vfun_ring_peer(p->dev->win, p->bell);
+	}
+}
+
+/* Shows what was put, turns if the host wants it, and rings who sleeps. */
 static void publish(struct vfun_port *p)
 {
-	if (!vfun_packet_publish(&p->tx) || !vfun_packet_must_ring(&p->tx))
-		return;
-	p->rings++;
-	/* While the rings live, so do the window and its registers. */
-	vfun_ring_vector(p->dev->win, p->vector_out);
+	if (vfun_linked_tx_publish(&p->tx))
+		vfun_port_ring(p);
 }
 
 /*
@@ -86,7 +88,7 @@ static void stop_queue(struct vfun_port *p)
 {
 	p->stops++;
 	p->room_ns = VFUN_ROOM_SOON_NS;
-	netif_tx_stop_queue(queue_of(p));
+	netif_tx_stop_queue(vfun_port_queue(p));
 	hrtimer_start(&p->room_timer, ns_to_ktime(p->room_ns), HRTIMER_MODE_REL_SOFT);
 }
 
@@ -97,7 +99,7 @@ static netdev_tx_t port_xmit(struct sk_buff *skb, struct net_device *net)
 	void *to = NULL;
 
 	if (likely(p->live))
-		to = vfun_packet_put(&p->tx, bytes);
+		to = vfun_linked_tx_put(&p->tx, bytes);
 	if (likely(to)) {
 		if (likely(!skb_is_nonlinear(skb)))
 			copy(to, skb->data, bytes);
@@ -113,21 +115,34 @@ static netdev_tx_t port_xmit(struct sk_buff *skb, struct net_device *net)
 	}
 	if (unlikely(!p->live))
 		return NETDEV_TX_OK;
+	/* First of all: it may turn to a ring that has no room, or to one that has. */
+	if (!netdev_xmit_more() || !has_room(p))
+		publish(p);
 	if (unlikely(!has_room(p)))
 		stop_queue(p);
-	if (!netdev_xmit_more() || netif_xmit_stopped(queue_of(p)))
-		publish(p);
 	return NETDEV_TX_OK;
+}
+
+/* A look at the turns while nothing is sent. Both locks; live. */
+void vfun_port_settle(struct vfun_port *p)
+{
+	if (vfun_linked_tx_look(&p->tx))
+		vfun_port_ring(p);
+	if (!netif_tx_queue_stopped(vfun_port_queue(p)) && !has_room(p))
+		stop_queue(p);
 }
 
 /* Starts the queue again if there is room; false: a later look must. Queue's lock. */
 static bool start_queue(struct vfun_port *p)
 {
-	if (!p->live || !netif_tx_queue_stopped(queue_of(p)))
+	if (!p->live || !netif_tx_queue_stopped(vfun_port_queue(p)))
 		return true;
+	/* Other frames go when there is room again: the turn is due now. */
+	if (vfun_linked_tx_look(&p->tx))
+		vfun_port_ring(p);
 	if (!has_room(p))
 		return false;
-	netif_tx_wake_queue(queue_of(p));
+	netif_tx_wake_queue(vfun_port_queue(p));
 	return true;
 }
 
@@ -135,13 +150,13 @@ static enum hrtimer_restart room_timer(struct hrtimer *timer)
 {
 	struct vfun_port *p = container_of(timer, struct vfun_port, room_timer);
 
-	__netif_tx_lock(queue_of(p), smp_processor_id());
+	__netif_tx_lock(vfun_port_queue(p), smp_processor_id());
 	if (!start_queue(p)) {
 		p->room_ns = min_t(u64, 2 * p->room_ns, VFUN_ROOM_LATE_NS);
 		/* Not by HRTIMER_RESTART: stop_queue may have started it meanwhile. */
 		hrtimer_start(timer, ns_to_ktime(p->room_ns), HRTIMER_MODE_REL_SOFT);
 	}
-	__netif_tx_unlock(queue_of(p));
+	__netif_tx_unlock(vfun_port_queue(p));
 	return HRTIMER_NORESTART;
 }
 
@@ -150,14 +165,16 @@ static enum hrtimer_restart room_timer(struct hrtimer *timer)
 /* The longest frame that the host takes now, which it may not say. p->lock. */
 static void bound_frames(struct vfun_port *p)
 {
-	u64 frame = VFUN_PACKET_LOAD(p->rx.theirs + VFUN_PACKET_FRAME);
+	u64 frame = VFUN_PACKET_LOAD(p->rx.port.theirs + VFUN_PACKET_FRAME);
 	u32 longest = vfun_packet_longest(p->ring_bytes);
 
 	if (frame >= ETH_MIN_MTU + VFUN_FRAME_MORE && frame < longest)
 		longest = frame;
-	__netif_tx_lock(queue_of(p), smp_processor_id());
-	p->tx.longest = longest;
-	__netif_tx_unlock(queue_of(p));
+	__netif_tx_lock(vfun_port_queue(p), smp_processor_id());
+	p->tx.port.longest = longest;
+	/* What the switch does not take goes over no link either. */
+	p->tx.link.longest = longest;
+	__netif_tx_unlock(vfun_port_queue(p));
 	WRITE_ONCE(p->net->max_mtu, mtu_of(longest));
 	if (p->net->mtu > p->net->max_mtu)
 		net_warn_ratelimited("%s: the host takes frames of %u bytes at most, so longer ones of this interface are dropped: set its MTU to %u\n",
@@ -167,7 +184,7 @@ static void bound_frames(struct vfun_port *p)
 /* The carrier is there while the host's end is. p->lock; live. */
 static void look_at_carrier(struct vfun_port *p)
 {
-	bool up = VFUN_PACKET_LOAD_ACQUIRE(p->rx.theirs + VFUN_PACKET_STATE) ==
+	bool up = VFUN_PACKET_LOAD_ACQUIRE(p->rx.port.theirs + VFUN_PACKET_STATE) ==
 		  VFUN_PACKET_UP;
 
 	if (up == netif_carrier_ok(p->net))
@@ -201,23 +218,28 @@ static struct sk_buff *copy_of(struct vfun_port *p, const void *from, u32 bytes,
 	return skb;
 }
 
-/* Takes so many frames at most out of the ring; how many. p->lock; live. */
+/* Takes so many frames and turns at most out of the rings; how many. p->lock; live. */
 static int take_frames(struct vfun_port *p, int budget, struct list_head *frames)
 {
 	u32 bytes, most = READ_ONCE(p->net->mtu) + VFUN_FRAME_MORE;
 	const void *from;
 	struct sk_buff *skb;
-	int done = 0;
+	int done, more;
 
-	while (done < budget && (from = vfun_packet_next(&p->rx, &bytes))) {
-		done++;
+	for (done = 0; done < budget; done++) {
+		from = vfun_linked_rx_next(&p->rx, &bytes, &more);
+		if (!from && !more)
+			break;
+		if (!from)
+			continue;
 		skb = copy_of(p, from, bytes, most);
 		if (skb)
 			list_add_tail(&skb->list, frames);
 		else
-			vfun_packet_refuse(&p->rx, bytes);
+			vfun_linked_rx_refuse(&p->rx, bytes);
 	}
-	vfun_packet_take(&p->rx);
+	vfun_linked_rx_take(&p->rx);
+	vfun_link_note(p);
 	return done;
 }
 
@@ -239,9 +261,10 @@ static void deliver(struct vfun_port *p, struct list_head *frames)
  */
 static bool something_there(struct vfun_port *p)
 {
-	u64 at = p->rx.tail;
+	u64 port = p->rx.port.tail, link = p->rx.link.tail;
 
-	return vfun_packet_is_there(&p->rx) || p->rx.tail != at;
+	return vfun_linked_rx_is_there(&p->rx) || p->rx.port.tail != port ||
+	       p->rx.link.tail != link;
 }
 
 /* Asks to be rung (R-PKT-7); true: something came meanwhile. */
@@ -251,7 +274,7 @@ static bool fall_asleep(struct vfun_port *p)
 
 	spin_lock(&p->lock);
 	if (p->live) {
-		vfun_packet_declare_sleep(&p->rx);
+		vfun_linked_rx_declare_sleep(&p->rx);
 		more = something_there(p);
 	}
 	spin_unlock(&p->lock);
@@ -276,9 +299,9 @@ static int port_poll(struct napi_struct *napi, int budget)
 	/* Unlocked: the stack may send, by this interface or another one. */
 	deliver(p, &frames);
 	if (netif_queue_stopped(p->net)) {
-		__netif_tx_lock(queue_of(p), smp_processor_id());
+		__netif_tx_lock(vfun_port_queue(p), smp_processor_id());
 		start_queue(p);
-		__netif_tx_unlock(queue_of(p));
+		__netif_tx_unlock(vfun_port_queue(p));
 	}
 	if (done < budget && napi_complete_done(napi, done) && fall_asleep(p))
 		napi_schedule(napi);
@@ -292,6 +315,18 @@ void vfun_port_rung(struct vfun_port *p)
 	napi_schedule(&p->napi);
 }
 
+/*
+ * Its vector was rung, and the host has no news: it was the sender of a link, perhaps,
+ * which cannot write the host's words. In an interrupt, under bell_lock.
+ */
+void vfun_port_nudged(struct vfun_port *p)
+{
+	if (!READ_ONCE(p->reads_link))
+		return;
+	p->link_rung++;
+	napi_schedule(&p->napi);
+}
+
 /* ---- begin and end of a channel ------------------------------------- */
 
 /* A side of packets. Under map_sem, with a channel that is not dead. */
@@ -302,24 +337,25 @@ static void *side_of(const struct vfun_channel *ch, unsigned int n)
 	return a->win->memory + a->range.offset + VFUN_PACKETS_SIDE_OFF;
 }
 
-/* Takes the rings up where they stand (R-PKT-8). Both locks. */
+/* Takes the rings up where they stand (R-PKT-8). Both locks, and map_sem. */
 static void take_up(struct vfun_port *p, void *mine, void *theirs)
 {
 	p->vector_out = p->ch->vector_out;
 	p->head = theirs - VFUN_PACKETS_SIDE_OFF;
 	/* They cannot fail: the ring's bytes were looked at with the entry. */
-	vfun_packet_tx_init(&p->tx, mine, theirs, p->ring_bytes);
-	vfun_packet_rx_init(&p->rx, mine, theirs, p->ring_bytes);
-	VFUN_PACKET_STORE(p->tx.mine + VFUN_PACKET_FRAME,
+	vfun_linked_tx_init(&p->tx, mine, theirs, p->ring_bytes);
+	vfun_linked_rx_init(&p->rx, mine, theirs, p->ring_bytes);
+	/* Before the first frame either way: what an earlier end began goes on (R-LNK-9). */
+	vfun_link_follow(p);
+	VFUN_PACKET_STORE(p->tx.port.mine + VFUN_PACKET_FRAME,
 			  (u64)p->net->mtu + VFUN_FRAME_MORE);
-	VFUN_PACKET_STORE_RELEASE(p->tx.mine + VFUN_PACKET_STATE, VFUN_PACKET_UP);
+	VFUN_PACKET_STORE_RELEASE(p->tx.port.mine + VFUN_PACKET_STATE, VFUN_PACKET_UP);
 	p->live = true;
 	p->joined++;
 	/* Who had the ring before may have left without ringing. */
-	if (vfun_packet_must_ring(&p->tx))
-		vfun_ring_vector(p->dev->win, p->vector_out);
+	vfun_port_ring(p);
 	if (has_room(p))
-		netif_tx_wake_queue(queue_of(p));
+		netif_tx_wake_queue(vfun_port_queue(p));
 	else
 		stop_queue(p);
 }
@@ -339,11 +375,11 @@ void vfun_port_join(struct vfun_port *p)
 		spin_lock_irqsave(&p->dev->win->bell_lock, flags);
 		ch->port = p;
 		spin_unlock_irqrestore(&p->dev->win->bell_lock, flags);
-		lock_both(p);
+		vfun_port_lock(p);
 		joined = p->open && !p->live;
 		if (joined)
 			take_up(p, side_of(ch, 0), side_of(ch, 1));
-		unlock_both(p);
+		vfun_port_unlock(p);
 	}
 	up_read(&vfun_map_sem);
 	if (!joined)
@@ -360,22 +396,36 @@ void vfun_port_join(struct vfun_port *p)
  */
 void vfun_port_cut(struct vfun_port *p, bool farewell)
 {
-	lock_both(p);
+	vfun_port_lock(p);
 	if (p->live && farewell) {
 		publish(p);
-		VFUN_PACKET_STORE_RELEASE(p->tx.mine + VFUN_PACKET_STATE,
+		vfun_link_leave(p);
+		VFUN_PACKET_STORE_RELEASE(p->tx.port.mine + VFUN_PACKET_STATE,
 					  VFUN_PACKET_DOWN);
 	}
 	if (p->live)
 		netif_carrier_off(p->net);
 	p->live = false;
-	unlock_both(p);
+	vfun_link_drop(p);
+	vfun_port_unlock(p);
 }
 
-/* Looks at the carrier, and whether a ring was lost. The caller is the work. */
+/*
+ * Looks at the carrier, at what the host wants of links, and whether a ring was lost.
+ * The caller is the work.
+ */
 void vfun_port_look(struct vfun_port *p)
 {
 	bool there = false;
+
+	down_read(&vfun_map_sem);
+	vfun_port_lock(p);
+	if (p->live) {
+		vfun_link_follow(p);
+		vfun_port_settle(p);
+	}
+	vfun_port_unlock(p);
+	up_read(&vfun_map_sem);
 
 	spin_lock_bh(&p->lock);
 	if (p->live) {
@@ -436,7 +486,7 @@ static int port_change_mtu(struct net_device *net, int mtu)
 	spin_lock_bh(&p->lock);
 	WRITE_ONCE(net->mtu, mtu);
 	if (p->live)
-		VFUN_PACKET_STORE(p->rx.mine + VFUN_PACKET_FRAME,
+		VFUN_PACKET_STORE(p->rx.port.mine + VFUN_PACKET_FRAME,
 				  (u64)mtu + VFUN_FRAME_MORE);
 	spin_unlock_bh(&p->lock);
 	return 0;

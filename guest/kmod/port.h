@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Ports: network interfaces whose frames go through rings of the window
- * (docs/protocol.md, section 16).
+ * (docs/protocol.md, section 16), or over direct links to ports of other VMs
+ * (section 18).
  *
  * ports.c decides which interfaces there are, and gets and gives back the channel of
  * each: in one work, which owns struct vfun_ports and the first part of each port.
- * netdev.c moves frames. What both touch:
+ * netdev.c moves frames, link.c has links come and go. What they touch:
  *
  *  p->lock       spin, softirqs off. Who receives, and p->open.
  *  queue's lock  of the kernel, for its transmit queue, inside of p->lock. Who sends.
@@ -13,6 +14,9 @@
  *                of them keeps it as it is. It becomes true under map_sem (read) alone,
  *                with a channel that is not dead, and vfun_kill makes it false under
  *                map_sem (written): so nobody touches a ring whose pages may be another's.
+ *  p->out, p->in windows of the links that are in use. As p->live: set under map_sem
+ *                (read) alone, with a window that is there, and vfun_links_gone clears
+ *                them under map_sem (written). None while the port is not live.
  *
  * rtnl is outermost of all. It is held around open, stop and changes of the interface,
  * and the work takes it to register and unregister. So the work must not be inside
@@ -28,10 +32,16 @@
 #include <linux/netdevice.h>
 
 #include "vfun.h"
-#include "vfun_packet.h"
+#include "vfun_link_ring.h"
 
 /* A frame has so many bytes more than the interface's MTU, at most: with one tag. */
 #define VFUN_FRAME_MORE (ETH_HLEN + VLAN_HLEN)
+
+/* One way of a direct link. */
+struct vfun_port_link {
+	struct vfun_window *win;	/* that has its memory; NULL: none. Both locks */
+	u64 refused;			/* the link that was complained of last */
+};
 
 struct vfun_port {
 	struct net_device *net;
@@ -56,17 +66,21 @@ struct vfun_port {
 	spinlock_t lock;
 	bool open;
 	bool live;			/* also under the queue's lock */
-	struct vfun_packet_rx rx;
+	struct vfun_linked_rx rx;
+	struct vfun_port_link in;
 	u64 joined;
 
 	/* Under the queue's lock. */
-	struct vfun_packet_tx tx;
+	struct vfun_linked_tx tx;
+	struct vfun_port_link out;
 	const u64 *head;		/* the host's head page */
 	u16 vector_out;
-	u64 rings, stops;
+	u32 bell;			/* what rings the link's receiver; 0: nothing does */
+	u64 rings, link_rings, stops;
 	u64 room_ns;
 
-	u64 rung;			/* under bell_lock */
+	bool reads_link;		/* written under lock, read in interrupts */
+	u64 rung, link_rung;		/* under bell_lock */
 };
 
 struct vfun_ports {
@@ -84,6 +98,26 @@ struct vfun_ports {
 	unsigned long again;
 };
 
+/* Both locks: nobody receives, and nobody sends. */
+static inline struct netdev_queue *vfun_port_queue(const struct vfun_port *p)
+{
+	return netdev_get_tx_queue(p->net, 0);
+}
+
+static inline void vfun_port_lock(struct vfun_port *p)
+	__acquires(&p->lock) __acquires(&vfun_port_queue(p)->_xmit_lock)
+{
+	spin_lock_bh(&p->lock);
+	__netif_tx_lock(vfun_port_queue(p), smp_processor_id());
+}
+
+static inline void vfun_port_unlock(struct vfun_port *p)
+	__releases(&vfun_port_queue(p)->_xmit_lock) __releases(&p->lock)
+{
+	__netif_tx_unlock(vfun_port_queue(p));
+	spin_unlock_bh(&p->lock);
+}
+
 /* netdev.c */
 struct vfun_port *vfun_port_new(struct vfun_device *dev, unsigned int number,
 				const struct vfun_port_entry *e);
@@ -91,6 +125,14 @@ void vfun_port_free(struct vfun_port *p);
 void vfun_port_join(struct vfun_port *p);
 void vfun_port_look(struct vfun_port *p);
 bool vfun_port_is_open(struct vfun_port *p);
+void vfun_port_ring(struct vfun_port *p);
+void vfun_port_settle(struct vfun_port *p);
+
+/* link.c */
+void vfun_link_follow(struct vfun_port *p);
+void vfun_link_leave(struct vfun_port *p);
+void vfun_link_drop(struct vfun_port *p);
+void vfun_link_note(struct vfun_port *p);
 
 /* ethtool.c */
 extern const struct ethtool_ops vfun_ethtool_ops;

@@ -21,7 +21,8 @@
  * Ports are network interfaces over channels of a session of the module's own: a file
  * without a struct file. They count among the node's files, so that heartbeats, new
  * generations and the end concern them as any other. vfun_kill stops who uses such a
- * channel (vfun_port_cut) where it takes the pages away from programs.
+ * channel (vfun_port_cut) where it takes the pages away from programs. A port may use
+ * a further window as well, for a direct link: vfun_links_gone stops it.
  *
  * Locks, outermost first:
  *
@@ -277,6 +278,7 @@ void vfun_window_close(struct vfun_window *win);
 int vfun_bells_start(struct vfun_window *win, const char *name);
 void vfun_bells_stop(struct vfun_window *win);
 void vfun_ring_vector(struct vfun_window *win, unsigned int vector);
+void vfun_ring_peer(struct vfun_window *win, u32 bell);
 
 /* Inside, the window is there; false: it is gone, and nothing to leave. */
 static inline bool vfun_enter(struct vfun_window *win, int *idx)
@@ -459,14 +461,16 @@ long vfun_ioc_pin(struct file *filp, struct vfun_ioc_pin __user *arg);
 struct vfun_movers *vfun_movers_enter(void);
 void vfun_movers_leave(struct vfun_movers *m);
 
-/* ports.c and netdev.c: network interfaces; port.h has the rest */
+/* ports.c, netdev.c and link.c: network interfaces; port.h has the rest */
 int vfun_ports_new(struct vfun_device *dev);
 void vfun_ports_kick(struct vfun_device *dev);
 void vfun_ports_suspend(struct vfun_device *dev);
 void vfun_ports_stop(struct vfun_device *dev);
 void vfun_ports_free(struct vfun_device *dev);
 void vfun_port_rung(struct vfun_port *p);
+void vfun_port_nudged(struct vfun_port *p);
 void vfun_port_cut(struct vfun_port *p, bool farewell);
+void vfun_links_gone(struct vfun_window *win, bool farewell);
 
 /* file.c */
 bool vfun_task_is_net_admin(void);

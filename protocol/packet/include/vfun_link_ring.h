@@ -881,7 +881,7 @@ static inline void vfun_closer_init(struct vfun_closer *c, struct vfun_line *lin
  * The turn that is to be told, and the number of the last frame before it; or 0. If the other
  * half turns on meanwhile, the number is the later one.
  */
-static inline uint64_t vfun_closer_due_(const struct vfun_closer *c, uint64_t *fence)
+static inline uint64_t vfun_closer_due(const struct vfun_closer *c, uint64_t *fence)
 {
 	uint64_t last = VFUN_PACKET_LOAD_ACQUIRE(c->line->fence + VFUN_LINKED_LAST);
 
@@ -896,7 +896,7 @@ static inline int vfun_closer_is_due(const struct vfun_closer *c)
 {
 	uint64_t fence;
 
-	return vfun_closer_due_(c, &fence) != 0;
+	return vfun_closer_due(c, &fence) != 0;
 }
 
 static inline void vfun_closer_passes_(struct vfun_closer *c, uint64_t turn)
@@ -922,7 +922,7 @@ static inline int vfun_closer_tell_(struct vfun_closer *c, struct vfun_packet_tx
 static inline void *vfun_closer_put(struct vfun_closer *c, struct vfun_packet_tx *tx,
 				    uint32_t bytes, uint64_t stamp)
 {
-	uint64_t fence, turn = vfun_closer_due_(c, &fence);
+	uint64_t fence, turn = vfun_closer_due(c, &fence);
 
 	c->out = stamp;
 	if (turn && fence < stamp && !vfun_closer_tell_(c, tx, turn)) {
@@ -938,7 +938,7 @@ static inline void *vfun_closer_put(struct vfun_closer *c, struct vfun_packet_tx
  */
 static inline int vfun_closer_run(struct vfun_closer *c, struct vfun_packet_tx *tx)
 {
-	uint64_t fence, turn = vfun_closer_due_(c, &fence);
+	uint64_t fence, turn = vfun_closer_due(c, &fence);
 
 	return turn && fence <= c->out && vfun_closer_tell_(c, tx, turn);
 }
@@ -949,7 +949,7 @@ static inline int vfun_closer_run(struct vfun_closer *c, struct vfun_packet_tx *
  */
 static inline int vfun_closer_expire(struct vfun_closer *c, struct vfun_packet_tx *tx)
 {
-	uint64_t fence, turn = vfun_closer_due_(c, &fence);
+	uint64_t fence, turn = vfun_closer_due(c, &fence);
 
 	if (turn && fence > c->out) {
 		c->late++;

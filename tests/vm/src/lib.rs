@@ -9,6 +9,7 @@ pub mod flow;
 pub mod handover;
 pub mod holder;
 pub mod libvirt;
+pub mod linkedworld;
 pub mod module;
 pub mod nested;
 pub mod netns;

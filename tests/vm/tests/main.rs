@@ -11,6 +11,7 @@ mod guest;
 mod libvirt;
 mod links;
 mod links_figures;
+mod links_module;
 mod module;
 mod module_host;
 mod module_pages;

@@ -123,9 +123,11 @@ impl Memory {
         &self.header
     }
 
-    /// What is posted and not answered.
+    /// What is posted and not answered. Further windows have no cells.
     pub fn requests(&self) -> Vec<Request> {
-        (0..CONTROL_CELLS).filter_map(|cell| self.request(cell)).collect()
+        let is_control = self.header.role.get() == Role::Control.to_wire();
+        let cells = if is_control { CONTROL_CELLS } else { 0 };
+        (0..cells).filter_map(|cell| self.request(cell)).collect()
     }
 
     fn request(&self, cell: usize) -> Option<Request> {

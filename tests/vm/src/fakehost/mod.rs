@@ -2,6 +2,7 @@
 //! QEMU's ivshmem protocol, lays a window out, and answers control requests and
 //! calls either well or with nonsense.
 
+mod links;
 mod memory;
 mod nonsense;
 mod places;
@@ -22,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vfun_testguest::Doorbell;
-use vfun_window::fdpass;
+use vfun_window::{Bell, fdpass};
 use vfun_wire::channel::{in_header, side_bytes};
 use vfun_wire::header::{Role, WindowHeader};
 use vfun_wire::kind::{CallsShape, ChannelKind};
@@ -73,6 +74,8 @@ struct Shared {
     puts: AtomicU64,
     here: Mutex<BTreeSet<u64>>,
     wires: Mutex<Wires>,
+    /// Further peers that QEMU is to hear of.
+    joining: Mutex<Vec<(i64, Bell)>>,
 }
 
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -139,6 +142,7 @@ impl FakeHost {
             puts: AtomicU64::new(0),
             here: Mutex::default(),
             wires: Mutex::default(),
+            joining: Mutex::default(),
         });
         let host = Host {
             shared: shared.clone(),
@@ -262,6 +266,7 @@ impl Host {
                     peers.push(stream);
                 }
             }
+            self.introduce(&peers);
             if self.shared.lay_out.load(Ordering::SeqCst) {
                 self.lay_out();
                 self.shared.lay_out.store(false, Ordering::SeqCst);

@@ -23,7 +23,7 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Bytes of each ring.
 pub const RING_BYTES: u32 = 1 << 16;
 /// The vector by which ports are rung.
-const VECTOR: usize = 2;
+pub(super) const VECTOR: usize = 2;
 /// The longest frame that this host takes.
 const LONGEST: usize = 9018;
 /// The address of the machine on the other end.
@@ -46,6 +46,8 @@ pub(super) struct Wire {
     pub grant: u64,
     pub session: u64,
     host: usize,
+    /// A test has its other end.
+    pub lent: bool,
     news: u64,
     sender: Sender<WindowMemory>,
     receiver: Receiver<WindowMemory>,
@@ -72,7 +74,7 @@ impl Wire {
         }
         let ends = WindowMemory::of_sides(side(host), side(program).reader());
         let (sender, receiver) = (Sender::new(ends.clone(), ring), Receiver::new(ends, ring));
-        let mut wire = Wire { place, grant, session, host, news: 0, sender, receiver };
+        let mut wire = Wire { place, grant, session, host, lent: false, news: 0, sender, receiver };
         wire.sender.must_ring();
         wire.say(UP);
         wire
@@ -83,11 +85,16 @@ impl Wire {
         self.sender.memory().store(STATE, state, Ordering::Release);
     }
 
+    /// Its memory, as its other end sees it.
+    pub fn memory(&self) -> WindowMemory {
+        self.sender.memory().clone()
+    }
+
     fn guest_is_up(&self) -> bool {
         self.receiver.memory().load(STATE, Ordering::Acquire) == UP
     }
 
-    fn ring(&mut self, memory: &Memory) {
+    pub fn ring(&mut self, memory: &Memory) {
         self.news += 1;
         memory.store(self.host + 8 * in_header::NEWS, self.news);
         memory.to_app[VECTOR].ring();
@@ -252,7 +259,7 @@ impl Host {
     pub(super) fn serve_ports(&mut self) {
         let mut wires = locked(&self.shared.wires);
         let Wires { all, came, .. } = &mut *wires;
-        for wire in all {
+        for wire in all.iter_mut().filter(|w| !w.lent) {
             wire.serve(&self.shared.memory, came);
         }
     }

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Direct links of ports: where their memory is, and when it comes and goes. How frames
+ * go over them is in vfun_link_ring.h (docs/protocol.md, section 18).
+ *
+ * The host says on its page of the port which link to use and in which further window its
+ * memory lies. Another VM shares that window and writes all of it, so nothing there is
+ * believed that vfun_link_ring.h does not check.
+ */
+
+#include "port.h"
+
+/* What the host says of one way of a link. */
+struct said {
+	const char *way;
+	u64 number, place, bell;
+};
+
+/*
+ * Reads it twice (R-LNK-2): the host stores the number last, so one that is the same before
+ * and after belongs to the rest. Another one is found at the next look: the host rings.
+ */
+static bool read_said(const struct vfun_port *p, struct said *s, unsigned int number,
+		      unsigned int place, unsigned int bell)
+{
+	const u64 *page = p->rx.port.theirs;
+
+	s->number = VFUN_PACKET_LOAD_ACQUIRE(page + number);
+	s->place = VFUN_PACKET_LOAD(page + place);
+	s->bell = bell ? VFUN_PACKET_LOAD(page + bell) : 0;
+	virt_rmb();
+	return VFUN_PACKET_LOAD(page + number) == s->number;
+}
+
+/* The window that has it all; or NULL and why not. Under map_sem. */
+static struct vfun_window *window_of(struct vfun_port *p, const struct said *s,
+				     struct vfun_link_place *at, const char **why)
+{
+	struct vfun_window *win;
+
+	if (!vfun_link_place_read(at, s->place) || s->bell > U32_MAX) {
+		*why = "what the host says of it makes no sense; is its vfund of another version?";
+		return NULL;
+	}
+	win = vfun_window_find(p->dev, at->window);
+	if (!win || win->role != VFUN_ROLE_LINK) {
+		*why = "there is no such link window in this VM; on the host, 'vfun attach' plugs one in";
+		return NULL;
+	}
+	if (at->end > win->bytes)
+		*why = "it goes beyond the end of its window";
+	else if (vfun_packet_longest(at->ring) < vfun_packet_longest(p->ring_bytes))
+		*why = "its ring is too short for frames that the port takes";
+	else if (vfun_area_first(win, min(at->mine, at->theirs), at->end - 1))
+		*why = "a program has memory there";
+	return *why ? NULL : win;
+}
+
+/*
+ * The link's memory, or NULL: it cannot be used now, and another look may find it. That is
+ * said once. Under map_sem.
+ */
+static struct vfun_window *find(struct vfun_port *p, struct vfun_port_link *l,
+				const struct said *s, struct vfun_link_place *at)
+{
+	const char *why = NULL;
+	struct vfun_window *win = window_of(p, s, at, &why);
+
+	if (!win && l->refused != s->number) {
+		l->refused = s->number;
+		net_warn_ratelimited("%s: direct link %llu (%s, in window %llu, place %#llx) is not used, and frames go through the switch: %s\n",
+				     p->net->name, s->number, s->way, s->place >> 48,
+				     s->place, why);
+	}
+	return win;
+}
+
+/* The link that the host wants to be sent over. Both locks, and map_sem. */
+static void follow_out(struct vfun_port *p)
+{
+	struct said s = { .way = "to another VM" };
+	struct vfun_link_place at;
+	struct vfun_window *win;
+
+	if (!read_said(p, &s, VFUN_LINKED_LINK_OUT, VFUN_LINKED_OUT_PLACE,
+		       VFUN_LINKED_OUT_BELL))
+		return;
+	if (p->out.win && p->tx.number == s.number) {
+		if (s.bell <= U32_MAX)
+			p->bell = s.bell;
+		return;
+	}
+	if (p->out.win) {
+		vfun_linked_tx_detach(&p->tx);
+		vfun_port_ring(p);
+		p->out.win = NULL;
+	}
+	win = s.number ? find(p, &p->out, &s, &at) : NULL;
+	if (!win || vfun_linked_tx_attach(&p->tx, s.number, win->memory + at.mine,
+					  win->memory + at.theirs, at.ring))
+		return;
+	p->tx.link.longest = p->tx.port.longest;
+	p->out.win = win;
+	p->out.refused = 0;
+	p->bell = s.bell;
+}
+
+/* The link that the host wants to be received from. Both locks, and map_sem. */
+static void follow_in(struct vfun_port *p)
+{
+	struct said s = { .way = "from another VM" };
+	struct vfun_link_place at;
+	struct vfun_window *win;
+
+	/* Who reads a link that is not wanted any more stops, also if nothing comes. */
+	if (p->rx.reading != VFUN_LINKED_READS_PORT)
+		vfun_linked_rx_take(&p->rx);
+	if (!read_said(p, &s, VFUN_LINKED_LINK_IN, VFUN_LINKED_IN_PLACE, 0) ||
+	    (p->in.win && p->rx.number == s.number))
+		return;
+	if (p->in.win) {
+		vfun_linked_rx_detach(&p->rx);
+		p->in.win = NULL;
+	}
+	win = s.number ? find(p, &p->in, &s, &at) : NULL;
+	if (!win || vfun_linked_rx_attach(&p->rx, s.number, win->memory + at.mine,
+					  win->memory + at.theirs, at.ring))
+		return;
+	p->in.win = win;
+	p->in.refused = 0;
+}
+
+/*
+ * Begins with the links that the host names, and lets go of others. Both locks, and map_sem;
+ * the rings may be touched.
+ */
+void vfun_link_follow(struct vfun_port *p)
+{
+	follow_out(p);
+	follow_in(p);
+	vfun_link_note(p);
+}
+
+/* Whether its sender may ring without news of the host. p->lock. */
+void vfun_link_note(struct vfun_port *p)
+{
+	bool reads = p->rx.reading != VFUN_LINKED_READS_PORT && p->rx.has_link;
+
+	if (unlikely(p->reads_link != reads))
+		WRITE_ONCE(p->reads_link, reads);
+}
+
+static void leave_out(struct vfun_port *p)
+{
+	/* Other links of this window may follow, whose memory it would be. */
+	vfun_linked_tx_detach(&p->tx);
+	p->out.win = NULL;
+	vfun_port_ring(p);
+}
+
+static void leave_in(struct vfun_port *p)
+{
+	vfun_linked_rx_detach(&p->rx);
+	p->in.win = NULL;
+	vfun_link_note(p);
+}
+
+/* Comes back from its links, as the rings may still be touched. Both locks; live. */
+void vfun_link_leave(struct vfun_port *p)
+{
+	if (p->out.win)
+		leave_out(p);
+	if (p->in.win)
+		leave_in(p);
+}
+
+/* After it no link's memory is touched, nor was it for this. Both locks. */
+void vfun_link_drop(struct vfun_port *p)
+{
+	p->tx.has_link = 0;
+	p->rx.has_link = 0;
+	p->out.win = NULL;
+	p->in.win = NULL;
+	vfun_link_note(p);
+}
+
+/*
+ * Takes a window away from one port. Without farewell its pages may be those of another link,
+ * so what the ends store in them last of all, their counts and positions, goes nowhere.
+ */
+static void window_goes(struct vfun_port *p, struct vfun_window *win, bool farewell)
+{
+	u64 nowhere[VFUN_PACKET_BAD + 1];
+
+	vfun_port_lock(p);
+	if (p->live && p->out.win == win) {
+		if (!farewell)
+			p->tx.link.mine = nowhere;
+		leave_out(p);
+		p->tx.link.mine = NULL;
+		vfun_port_settle(p);
+	}
+	if (p->live && p->in.win == win) {
+		if (!farewell)
+			p->rx.link.mine = nowhere;
+		leave_in(p);
+		p->rx.link.mine = NULL;
+	}
+	vfun_port_unlock(p);
+}
+
+/*
+ * A window goes, or is another one now: after it no port touches it. Frames that another VM
+ * has put there are lost; the sender comes back to the switch. Between vfun_kill_begin and
+ * vfun_kill_end.
+ */
+void vfun_links_gone(struct vfun_window *win, bool farewell)
+{
+	struct vfun_channel *ch;
+	struct vfun_file *vf;
+
+	if (!win->owner || win->role != VFUN_ROLE_LINK)
+		return;
+	list_for_each_entry(vf, &win->owner->files, list)
+		list_for_each_entry(ch, &vf->live, live)
+			if (ch->port)
+				window_goes(ch->port, win, farewell);
+}
