@@ -83,13 +83,15 @@ class Links(Case):
     def finish(self, sender, receiver, missing=0):
         """All that was sent is there, once and in order, apart from what is known to be missing."""
         sender.hold(1)
-        if receiver.count("early", sender.source) and self.holder and self.late():
-            # No mistake of the driver (R-LNK-5): of a machine that is too busy for this test.
-            self.skipTest("the switch kept frames for longer than drivers reckon")
+        early = receiver.count("early", sender.source)
         if missing is not None:
             until("all came", lambda: receiver.came(sender.source) == sender.sent())
-            self.assertEqual(receiver.count("missing", sender.source), missing, self.told())
-        self.assertEqual((receiver.count("early", sender.source), receiver.count("strange")), (0, 0))
+            early = receiver.count("early", sender.source)
+            self.assertEqual(receiver.count("missing", sender.source) - early, missing, self.told())
+        if early and self.holder and 0 < self.late() <= HANDOVERS / 10:
+            # No mistake of the driver (R-LNK-5), if it is seldom: of a machine that is too busy for this test.
+            self.skipTest("the switch kept frames for longer than drivers reckon")
+        self.assertEqual((early, receiver.count("strange")), (0, 0), self.told())
 
     # ---- handovers ------------------------------------------------------
 
@@ -294,6 +296,11 @@ class Links(Case):
             self.rules(switch)
             self.until_up()
             self.moves(receiver)
+        # Neither device keeps anything of it.
+        link = self.link(sender, receiver)
+        link.out()
+        self.moves(receiver)
+        link.back()
         self.finish(sender, receiver, missing=None)
 
     # ---- memory and drivers come and go ---------------------------------
@@ -308,7 +315,6 @@ class Links(Case):
             self.moves(receiver)
             vm = sender if which == "a" else receiver
             old, new = vm.port, Port(which)
-            self.keep = getattr(self, "keep", []) + [old]
             self.ports.append(new)
             driver = self.owner.driver(f"{which}/host")
             driver.drop(old.handle)
