@@ -112,6 +112,8 @@ class Links(Case):
         self.assertGreater(receiver.count("by_port"), HANDOVERS * 10)
         self.assertGreater(receiver.count("by_link"), HANDOVERS * 10)
         self.assertEqual((self.a.word(0, BAD), self.b.word(1, BAD), self.b.word(0, FULL)), (0, 0, 0))
+        # Most turns are told by the fence, and not by the clock.
+        self.assertLess(self.late(), HANDOVERS)
         self.counts_are_exact(switch, link)
         link.unlink()
         self.counts_are_exact(switch, link)
@@ -266,7 +268,7 @@ class Links(Case):
         sender, receiver = self.ends()
         self.moves(receiver)
         direct = []
-        for _ in range(20):
+        for _ in range(15):
             link = self.link(sender, receiver)
             direct.append(link)
             link.out()
@@ -274,6 +276,9 @@ class Links(Case):
             link.back()
             link.unlink()
             link.is_over()
+            # If it is named once more, its frames are not counted once more.
+            link.tell()
+            link.unlink()
         self.finish(sender, receiver)
         self.assertEqual(self.b.word(0, FULL), 0)
         until("the counts are exact", lambda: (
@@ -418,12 +423,20 @@ class Links(Case):
         until("it knows no such link", lambda: driver.links.count((UNLINKED, 4711, 0)) == 4)
         link.number += 1
         link.tell()
-        # Where one ends, no other one does.
+        # The other way between the two is a link of its own.
         back = Direct(self.owner, self.vms, receiver, sender, name="a/host", end="b/host")
         back.tell()
-        third = Direct(self.owner, self.vms, sender, receiver, end="b/host")
+        back.allow()
+        # Where one ends, no other one does.
+        c = Port("c")
+        self.owner.ports["c"] = c
+        self.ports.append(c)
+        switch.add("pc", 3, self.at("c/host"))
+        third = Direct(self.owner, self.vms, sender, receiver, end="c/host")
         third.tell()
-        back.driver().says(UNLINKED, third.number)
+        third.driver().says(UNLINKED, third.number)
+        with open(f"{self.folder.name}/vswitchd.log", encoding="utf-8") as log:
+            self.assertIn("another one ends there", log.read())
         self.assertTrue(switch.is_alive(), switch.complaints())
         os.close(reads)
         os.close(writes)
