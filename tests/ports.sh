@@ -56,6 +56,8 @@ fi
 if [ $# -eq 0 ]; then
     # Stock Open vSwitch with a driver that has the address sanitizer in it.
     VFUN_SANITIZED_DRIVER=$(packaging/dpdk.sh --sanitized) \
-        python3 guest/dpdk/tests/all.py Ports.test_a_guest_that_writes_anything_anywhere_hurts_its_own_port_alone
+        python3 guest/dpdk/tests/all.py Ports.test_a_guest_that_writes_anything_anywhere_hurts_its_own_port_alone \
+        Links.test_links_come_and_go_under_traffic Links.test_memory_of_either_port_goes_and_comes \
+        Links.test_a_device_that_is_closed_ends_its_links Links.test_a_sender_that_does_not_turn_is_turned_by_force
 fi
 exec python3 guest/dpdk/tests/all.py "$@"

@@ -129,17 +129,18 @@ static int is_time_up(struct vfun_direct *l, uint64_t turn, uint64_t fence)
 	return now - since > rte_get_tsc_hz() / 1000 * VFUN_LINKED_SWITCH_KEEPS_MS;
 }
 
-/* Tells the receiver of a turn. Inside the gate. */
-static void close_inside(struct vfun_direct *l, struct vfun_tx_queue *q, int is_late)
+/*
+ * Tells the receiver of a turn; `gone`: the switch has dropped the frames up to this one. Not
+ * by vfun_closer_expire: a later turn may be there meanwhile, whose frames are under way. Inside the gate.
+ */
+static void close_inside(struct vfun_direct *l, struct vfun_tx_queue *q, uint64_t gone)
 {
-	uint64_t fence;
-	int is_said;
-
-	if (is_late && vfun_closer_due(&l->closer, &fence) && fence <= l->before)
-		/* Nobody saw those frames come out: it may be that all of them did. */
-		l->closer.out = RTE_MAX(l->closer.out, fence);
-	is_said = is_late ? vfun_closer_expire(&l->closer, &q->tx) : vfun_closer_run(&l->closer, &q->tx);
-	if (is_said)
+	if (gone > l->closer.out) {
+		/* Of those before the link nobody saw whether they came out: it may be that all did. */
+		l->closer.late += gone > l->before;
+		l->closer.out = gone;
+	}
+	if (vfun_closer_run(&l->closer, &q->tx))
 		publish(q);
 }
 
@@ -150,21 +151,20 @@ static void close_inside(struct vfun_direct *l, struct vfun_tx_queue *q, int is_
  */
 static inline void close_link(struct vfun_direct *l, struct vfun_tx_queue *q)
 {
-	uint64_t turn = VFUN_PACKET_LOAD_ACQUIRE(l->line.fence + VFUN_LINKED_LAST), fence;
-	int is_late = 0;
+	uint64_t turn = VFUN_PACKET_LOAD_ACQUIRE(l->line.fence + VFUN_LINKED_LAST), fence, gone = 0;
 
 	if (likely(turn == VFUN_PACKET_LOAD(l->line.closer + VFUN_LINKED_PASSED)))
 		return;
 	fence = VFUN_PACKET_LOAD(l->line.fence + VFUN_LINKED_STAMP);
 	if (fence > VFUN_PACKET_LOAD(&l->out)) {
-		is_late = is_time_up(l, turn, fence);
-		if (!is_late)
+		if (!is_time_up(l, turn, fence))
 			return;
+		gone = fence;
 	}
 	if (enter_as(&q->gate, VFUN_INSIDE_CLOSER))
 		return;
 	if (likely(!__atomic_load_n(&q->gate.shut, __ATOMIC_SEQ_CST)))
-		close_inside(l, q, is_late);
+		close_inside(l, q, gone);
 	VFUN_PACKET_STORE(&l->out, l->closer.out);
 	leave(&q->gate);
 }

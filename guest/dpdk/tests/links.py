@@ -47,8 +47,13 @@ def library(folder):
     return vms
 
 
+# Threads of C may look there as long as this process is.
+KEPT = []
+
+
 def address(memory, at=0):
-    return ctypes.addressof(ctypes.c_char.from_buffer(memory, at))
+    KEPT.append(ctypes.c_char.from_buffer(memory, at))
+    return ctypes.addressof(KEPT[-1])
 
 
 def sides(port):

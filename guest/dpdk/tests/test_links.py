@@ -83,13 +83,15 @@ class Links(Case):
     def finish(self, sender, receiver, missing=0):
         """All that was sent is there, once and in order, apart from what is known to be missing."""
         sender.hold(1)
-        if receiver.count("early", sender.source) and self.holder and self.late():
-            # No mistake of the driver (R-LNK-5): of a machine that is too busy for this test.
-            self.skipTest("the switch kept frames for longer than drivers reckon")
+        early = receiver.count("early", sender.source)
         if missing is not None:
             until("all came", lambda: receiver.came(sender.source) == sender.sent())
-            self.assertEqual(receiver.count("missing", sender.source), missing, self.told())
-        self.assertEqual((receiver.count("early", sender.source), receiver.count("strange")), (0, 0))
+            early = receiver.count("early", sender.source)
+            self.assertEqual(receiver.count("missing", sender.source) - early, missing, self.told())
+        if early and self.holder and 0 < self.late() <= HANDOVERS / 10:
+            # No mistake of the driver (R-LNK-5), if it is seldom: of a machine that is too busy for this test.
+            self.skipTest("the switch kept frames for longer than drivers reckon")
+        self.assertEqual((early, receiver.count("strange")), (0, 0), self.told())
 
     # ---- handovers ------------------------------------------------------
 
@@ -110,6 +112,8 @@ class Links(Case):
         self.assertGreater(receiver.count("by_port"), HANDOVERS * 10)
         self.assertGreater(receiver.count("by_link"), HANDOVERS * 10)
         self.assertEqual((self.a.word(0, BAD), self.b.word(1, BAD), self.b.word(0, FULL)), (0, 0, 0))
+        # Most turns are told by the fence, and not by the clock.
+        self.assertLess(self.late(), HANDOVERS)
         self.counts_are_exact(switch, link)
         link.unlink()
         self.counts_are_exact(switch, link)
@@ -264,7 +268,7 @@ class Links(Case):
         sender, receiver = self.ends()
         self.moves(receiver)
         direct = []
-        for _ in range(20):
+        for _ in range(15):
             link = self.link(sender, receiver)
             direct.append(link)
             link.out()
@@ -272,6 +276,9 @@ class Links(Case):
             link.back()
             link.unlink()
             link.is_over()
+            # If it is named once more, its frames are not counted once more.
+            link.tell()
+            link.unlink()
         self.finish(sender, receiver)
         self.assertEqual(self.b.word(0, FULL), 0)
         until("the counts are exact", lambda: (
@@ -294,6 +301,11 @@ class Links(Case):
             self.rules(switch)
             self.until_up()
             self.moves(receiver)
+        # Neither device keeps anything of it.
+        link = self.link(sender, receiver)
+        link.out()
+        self.moves(receiver)
+        link.back()
         self.finish(sender, receiver, missing=None)
 
     # ---- memory and drivers come and go ---------------------------------
@@ -308,7 +320,6 @@ class Links(Case):
             self.moves(receiver)
             vm = sender if which == "a" else receiver
             old, new = vm.port, Port(which)
-            self.keep = getattr(self, "keep", []) + [old]
             self.ports.append(new)
             driver = self.owner.driver(f"{which}/host")
             driver.drop(old.handle)
@@ -412,12 +423,20 @@ class Links(Case):
         until("it knows no such link", lambda: driver.links.count((UNLINKED, 4711, 0)) == 4)
         link.number += 1
         link.tell()
-        # Where one ends, no other one does.
+        # The other way between the two is a link of its own.
         back = Direct(self.owner, self.vms, receiver, sender, name="a/host", end="b/host")
         back.tell()
-        third = Direct(self.owner, self.vms, sender, receiver, end="b/host")
+        back.allow()
+        # Where one ends, no other one does.
+        c = Port("c")
+        self.owner.ports["c"] = c
+        self.ports.append(c)
+        switch.add("pc", 3, self.at("c/host"))
+        third = Direct(self.owner, self.vms, sender, receiver, end="c/host")
         third.tell()
-        back.driver().says(UNLINKED, third.number)
+        third.driver().says(UNLINKED, third.number)
+        with open(f"{self.folder.name}/vswitchd.log", encoding="utf-8") as log:
+            self.assertIn("another one ends there", log.read())
         self.assertTrue(switch.is_alive(), switch.complaints())
         os.close(reads)
         os.close(writes)
