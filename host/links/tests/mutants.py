@@ -57,6 +57,8 @@ MUTANTS = [
     ("no-limit-of-types", DETECT + "rules.rs", "self.types.len() > NAMED_TYPES_MAX", "self.types.len() > 9 * NAMED_TYPES_MAX"),
     ("any-output", DETECT + "round.rs", "**port != number", "**port == u32::MAX && number == 0"),
     ("takes-flags-of-the-rule-before", SRC + "openflow/flow.rs", "hard_timeout, flags: None, does", "hard_timeout, flags: Some(0), does"),
+    ("a-table-may-decide", DETECT + "rules.rs", "floor.ok_or(Hindrance::TableDecides(table))?", "floor.unwrap_or(0)"),
+    ("no-output-needed", DETECT + "round.rs", "None if walk.outputs.is_empty() =>", "None if walk.floors.is_empty() =>"),
     # What is asked last.
     ("no-eviction", DETECT + "round.rs", "if let Some(table) = met {", "if let Some(table) = met.filter(|_| false) {"),
     ("no-fragments", DETECT + "round.rs", "match (flags & FRAGMENTS, tables, to) {", "match (flags & FRAGMENTS & 0, tables, to) {"),

@@ -86,9 +86,13 @@ impl Switch {
         self.run("ovs-vsctl", &words);
     }
 
-    /// With OpenFlow 1.4, which has all that is tried.
+    /// With OpenFlow 1.4, which has almost all that is tried.
     fn ofctl(&self, words: &str) {
-        let words: Vec<&str> = ["-O", "OpenFlow14"].into_iter().chain(words.split(' ')).collect();
+        self.ofctl_of("OpenFlow14", words);
+    }
+
+    fn ofctl_of(&self, version: &str, words: &str) {
+        let words: Vec<&str> = ["-O", version].into_iter().chain(words.split(' ')).collect();
         self.run("ovs-ofctl", &words);
     }
 
@@ -235,13 +239,14 @@ impl Watched {
 /// How a feature comes, how it goes, and words of the reason of p1.
 type Feature = (&'static str, &'static [&'static str], &'static [&'static str], &'static str);
 
-/// Commands: `v` ovs-vsctl, `f` ovs-ofctl, `a` ovs-appctl.
+/// Commands: `v` ovs-vsctl, `f` ovs-ofctl, `1` the same with OpenFlow 1.1, `a` ovs-appctl.
 fn run(switch: &Switch, commands: &[&str]) {
     for command in commands {
         let (program, words) = command.split_once(' ').unwrap();
         match program {
             "v" => switch.vsctl(words),
             "f" => switch.ofctl(words),
+            "1" => switch.ofctl_of("OpenFlow11", words),
             "a" => switch.appctl(words),
             other => panic!("{other}"),
         }
@@ -382,7 +387,30 @@ const FEATURES: &[Feature] = &[
         "no rule",
         &["f --strict del-flows br0 in_port=1"],
         &["f add-flow br0 in_port=1,actions=output:2"],
-        "dropped",
+        "no rule of table 0 takes all its frames",
+    ),
+    (
+        "a table that sends frames without a rule to the next one",
+        &[
+            "f add-flow br0 table=1,in_port=1,actions=output:2",
+            "1 mod-table br0 0 continue",
+            "f --strict del-flows br0 table=0,in_port=1",
+        ],
+        &[
+            "f add-flow br0 in_port=1,actions=output:2",
+            "1 mod-table br0 0 drop",
+            "f del-flows br0 table=1",
+        ],
+        "no rule of table 0 takes all its frames",
+    ),
+    (
+        "a second table without a rule for all frames",
+        &[
+            "f add-flow br0 table=1,in_port=1,arp,actions=output:2",
+            "f add-flow br0 in_port=1,actions=goto_table:1",
+        ],
+        &["f add-flow br0 in_port=1,actions=output:2", "f del-flows br0 table=1"],
+        "no rule of table 1 takes all its frames",
     ),
     (
         "idle_timeout",
@@ -503,7 +531,7 @@ const FEATURES: &[Feature] = &[
         "another number",
         &["v set Interface p2 ofport_request=9"],
         &["v set Interface p2 ofport_request=2", "f add-flow br0 in_port=2,actions=output:1"],
-        "dropped",
+        "are dropped",
     ),
     (
         "a controller in band",
@@ -669,7 +697,7 @@ fn a_new_start_of_the_switch_or_of_its_database_withdraws_the_verdict() {
     watched.says(1, "does not answer");
     watched.says(2, "does not answer");
     switch.restart();
-    watched.says(1, "dropped");
+    watched.says(1, "no rule of table 0 takes all its frames");
     assert!(!watched.joined(2), "its rules are gone: {:?}", watched.now);
     switch.join();
     watched.joins("after a new start of the switch");

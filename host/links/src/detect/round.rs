@@ -151,6 +151,7 @@ impl Detector {
                 // A way over another bridge ends at the same port, but its rules are not ours.
                 match walk.outputs.iter().find(|port| **port != number) {
                     Some(other) => Err(Hindrance::OtherOutput(*other)),
+                    None if walk.outputs.is_empty() => Err(Hindrance::NoOutput),
                     None if !walk.unclear.is_empty() => Err(Hindrance::NotKnown(Missing::Rules)),
                     None => Ok(walk),
                 }

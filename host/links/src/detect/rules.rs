@@ -19,10 +19,11 @@ pub(super) struct Rules {
 }
 
 /// What frames of a port may meet: each table, with the priority of the rule that takes all
-/// that reach it.
+/// of them. Without such a rule the table itself decides about the rest (`ovs-ofctl
+/// mod-table`): it may send them to the next table, and nobody tells when that changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Walk {
-    pub(super) floors: BTreeMap<u8, Option<u16>>,
+    pub(super) floors: BTreeMap<u8, u16>,
     /// The ports that they send to.
     pub(super) outputs: BTreeSet<u32>,
     /// Rules whose flags are not known.
@@ -33,8 +34,7 @@ impl Walk {
     /// Whether a rule may be met. One below a rule that takes all is not, nor one in a table
     /// that nothing sends to; a change of that is a change of a rule that may be met.
     pub(super) fn meets(&self, key: &FlowKey) -> bool {
-        let floor = self.floors.get(&key.table);
-        floor.is_some_and(|floor| floor.is_none_or(|floor| key.priority >= floor))
+        self.floors.get(&key.table).is_some_and(|floor| key.priority >= *floor)
     }
 }
 
@@ -120,7 +120,7 @@ impl Rules {
                     floor = Some(flow.key.priority);
                 }
             }
-            walk.floors.insert(table, floor);
+            walk.floors.insert(table, floor.ok_or(Hindrance::TableDecides(table))?);
         }
         Ok(walk)
     }

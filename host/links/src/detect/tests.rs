@@ -47,7 +47,7 @@ fn two_ports_that_rules_join_are_joined_both_ways() {
     assert_eq!(w.detector.between("a", "b"), Some(joined("b")));
     assert_eq!(w.detector.between("a", "c"), Some(elsewhere));
     assert_eq!(w.detector.between("a", "nobody"), None);
-    assert!(matches!(w.verdict("c"), Verdict::Not(Hindrance::Dropped(_))), "no rule is for c");
+    assert_eq!(w.verdict("c"), &Verdict::Not(Hindrance::TableDecides(0)), "no rule is for c");
 }
 
 #[test]
@@ -324,6 +324,47 @@ fn tables_are_followed() {
     // A table that sends to itself is no endless walk.
     w.change(|w| w.switch.flows[2] = flow(4, 1, Some(3), None, &[Step::Table(4)]));
     w.settle();
+    assert_eq!(w.verdict("a"), &Verdict::Not(Hindrance::TableDecides(4)));
+}
+
+/// A table without a rule for all frames may send the rest to the next one (`mod-table
+/// continue`): rules of that one join, and the walk does not come there.
+#[test]
+fn a_table_that_decides_about_some_frames_hinders() {
+    let next = |w: &mut World| {
+        w.switch.misses_go_on = vec![0, 1];
+        w.switch.flows[0] = flow(2, 100, Some(1), None, &[Step::Output(2)]);
+    };
+    let decides = Verdict::Not(Hindrance::TableDecides(0));
+    let mut w = World::joined();
+    w.change(next);
+    w.settle();
+    assert_eq!(w.verdict("a"), &decides);
+    // Rules for some kinds of frames are not one for all.
+    w.change(|w| w.switch.flows.push(flow(0, 200, Some(1), Some(0x0806), &[Step::Output(2)])));
+    w.settle();
+    assert_eq!(w.verdict("a"), &decides);
+    // Nor is one in the table that the first one sends to.
+    w.change(|w| w.switch.flows.push(flow(0, 100, Some(1), None, &[Step::Table(1)])));
+    w.settle();
+    assert_eq!(w.verdict("a"), &Verdict::Not(Hindrance::TableDecides(1)));
+    w.change(|w| w.switch.flows.push(flow(1, 100, Some(1), None, &[Step::Table(2)])));
+    w.settle();
+    assert_eq!(w.verdict("a"), &joined("b"));
+}
+
+/// A trace that ends at the receiver though no rule sends anything there is not believed.
+#[test]
+fn rules_without_an_output_hinder() {
+    let mut w = World::joined();
+    const THERE: &str = "Final flow: unchanged\nMegaflow: recirc_id=0,eth,in_port=a,dl_type=0x0806\nDatapath actions: b";
+    w.switch.traces.push((1, |_| true, THERE));
+    w.change(|w| w.switch.flows[0] = flow(0, 100, Some(1), None, &[]));
+    w.settle();
+    assert_eq!(w.verdict("a"), &Verdict::Not(Hindrance::NoOutput));
+    w.switch.traces.clear();
+    w.pass(LOOK_MS_MAX);
+    w.answer_all();
     assert!(matches!(w.verdict("a"), Verdict::Not(Hindrance::Dropped(_))));
 }
 

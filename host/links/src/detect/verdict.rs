@@ -158,6 +158,10 @@ pub enum Hindrance {
         /// Of the receiver.
         to: u32,
     },
+    /// No rule of this table takes all frames: the table decides about the rest.
+    TableDecides(u8),
+    /// No rule that frames may meet sends them anywhere.
+    NoOutput,
     /// A rule does what a link cannot do.
     Rule(RuleName, RuleFault),
     /// Some frames are dropped.
@@ -308,6 +312,13 @@ impl Display for Hindrance {
             }
             Hindrance::Mtu { from, to } => {
                 write!(f, "frames of the sender (MTU {from}) are too long for the receiver ({to})")
+            }
+            Hindrance::TableDecides(table) => write!(
+                f,
+                "no rule of table {table} takes all its frames: add one without other fields than in_port"
+            ),
+            Hindrance::NoOutput => {
+                f.write_str("no rule that its frames may meet sends them to a port")
             }
             Hindrance::Rule(rule, fault) => write!(f, "{rule} {fault}"),
             Hindrance::Dropped(packets) => write!(f, "frames with {packets} are dropped"),

@@ -14,6 +14,8 @@ pub struct Model {
     pub facts: Facts,
     pub evicting: Vec<u8>,
     pub config: u16,
+    /// Tables that send frames which no rule takes to the next one.
+    pub misses_go_on: Vec<u8>,
     /// Lines that a trace has instead, for such frames of such a port.
     pub traces: Vec<Special>,
 }
@@ -102,6 +104,7 @@ impl World {
             },
             evicting: vec![],
             config: 0,
+            misses_go_on: vec![],
             traces: vec![],
         };
         let mut world = World {
@@ -265,7 +268,8 @@ impl World {
         };
         let Some(rule) = self.switch.flows.iter().filter(fits).max_by_key(|f| f.key.priority)
         else {
-            return vec![];
+            let goes_on = self.switch.misses_go_on.contains(&table);
+            return if goes_on { self.runs(table + 1, in_port, packets) } else { vec![] };
         };
         // A model that hides what the rule does besides, as traces do with some actions.
         let Instructions::Sends(steps) = &rule.does else { return vec![2] };
