@@ -35,6 +35,9 @@ pub const SENTENCE_CHARS: usize = 240;
 /// changes several rules in a row, and each change begins anew. Longer would be most of the
 /// time until a link is there.
 pub const SETTLE_MS: u64 = 10;
+/// How long a port waits for that at most, ms, or rules that it cannot meet would hold it up for
+/// ever. While rules that it may meet go on changing, it is judged ten times a second in vain.
+pub const SETTLE_MS_MAX: u64 = 100;
 /// First and longest time until a port is looked at again though nothing happened, ms. Each look
 /// without a change doubles it. Rules that the switch hides, and changes of the database that it
 /// carries out a moment after we heard of them, cause no event. Longest: with 100 ports 4,000

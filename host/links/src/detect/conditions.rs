@@ -108,10 +108,9 @@ impl Detector {
         found.ok_or(Hindrance::NotKnown(missing))
     }
 
-    /// Whether frames of this OpenFlow port are those of an interface of ours.
-    pub(super) fn number_is(facts: &Facts, interface: &str, number: u32) -> bool {
-        let port = facts.port_of(interface).and_then(|p| p.interface(interface));
-        port.is_none_or(|i| i.number.is_none_or(|n| n == number))
+    /// The OpenFlow port of an interface of ours.
+    pub(super) fn number_of(facts: &Facts, interface: &str) -> Option<u32> {
+        facts.port_of(interface)?.interface(interface)?.number
     }
 }
 

@@ -10,6 +10,7 @@ use crate::limits::{
 };
 use crate::openflow::{ActionFault, Flow, Instructions, Match, PortNews, Step, Update};
 use crate::ovsdb::{InterfaceFacts, Mirror, PortFacts};
+use crate::trace::all_packets;
 use world::{World, flow, joined};
 
 /// Breaks something in a world that is joined, looks, mends it, looks again.
@@ -41,8 +42,8 @@ fn has(interface: &str, feature: Feature) -> Hindrance {
 #[test]
 fn two_ports_that_rules_join_are_joined_both_ways() {
     let w = World::joined();
-    assert!(w.detector.joined("a", "b") && w.detector.joined("b", "a"));
-    assert!(!w.detector.joined("a", "a") && !w.detector.joined("a", "c"));
+    assert!(w.joins("a", "b") && w.joins("b", "a"));
+    assert!(!w.joins("a", "a") && !w.joins("a", "c"));
     let elsewhere = Verdict::Not(Hindrance::JoinedTo("b".to_owned()));
     assert_eq!(w.detector.between("a", "b"), Some(joined("b")));
     assert_eq!(w.detector.between("a", "c"), Some(elsewhere));
@@ -443,6 +444,30 @@ fn the_verdict_waits_for_an_answer_behind_all_events() {
     assert_eq!(w.verdict("a"), &Verdict::Not(expected));
 }
 
+/// The same of the database: what it changed before it was asked comes before its answer.
+#[test]
+fn the_verdict_waits_for_an_answer_behind_all_changes_of_the_database() {
+    let mut w = World::joined();
+    w.change(|w| w.switch.flows[0].cookie = 8);
+    w.pass(SETTLE_MS);
+    let of_database = |a: &Action| matches!(a, Action::AskDatabase(_));
+    while !w.asked.iter().all(of_database) {
+        w.answer_one();
+        w.asked.sort_by_key(of_database);
+    }
+    assert_eq!(w.asked.len(), 1);
+    assert_eq!(w.verdict("a"), &Verdict::Anew { was: "b".to_owned() }, "the switch alone");
+    let late = w.asked.clone();
+    w.change(|w| w.switch.facts.bridge.sflow = true);
+    w.answer_all();
+    assert_eq!(w.verdict("a"), &Verdict::Anew { was: "b".to_owned() }, "an old answer");
+    w.settle();
+    assert_eq!(w.verdict("a"), &Verdict::Not(Hindrance::Sflow));
+    w.asked = late;
+    w.answer_all();
+    assert_eq!(w.verdict("a"), &Verdict::Not(Hindrance::Sflow));
+}
+
 #[test]
 fn a_lost_connection_withdraws_all() {
     for peer in [Peer::OpenFlow, Peer::Ovsdb, Peer::Trace] {
@@ -557,20 +582,143 @@ fn a_switch_that_does_not_answer_or_refuses_hinders() {
     assert_eq!((w.verdict("a"), w.verdict("b")), (&refused, &refused));
 }
 
+/// A refusal is that of one judgement, of none any more, or of what all need.
+#[test]
+fn refusals_are_told_apart_by_their_numbers() {
+    let refusal = |xid| Event::OpenFlow(Message::Error { xid, class: 1, code: 2 });
+    let refused = Verdict::Not(Hindrance::NotKnown(Missing::Refused { class: 1, code: 2 }));
+    let mut w = World::joined();
+    let number = |w: &World| {
+        w.asked.iter().rev().find_map(|a| match a {
+            Action::Ask(Request::OneFlow { xid, .. } | Request::AllFlows { xid }) => Some(*xid),
+            _ => None,
+        })
+    };
+    let asks = |w: &mut World, cookie| {
+        w.change(|w| w.switch.flows[0].cookie = cookie);
+        w.pass(SETTLE_MS);
+        number(w).expect("a question for flags")
+    };
+    let old = asks(&mut w, 8);
+    let new = asks(&mut w, 9);
+    w.tell(refusal(old));
+    assert_eq!(w.verdict("a"), &Verdict::Anew { was: "b".to_owned() }, "nobody waits for it");
+    w.settle();
+    assert!(w.joins("a", "b") && new != old);
+    let of_one = asks(&mut w, 10);
+    w.tell(refusal(of_one));
+    assert_eq!((w.verdict("a"), w.verdict("b")), (&refused, &joined("a")));
+    w.settle();
+    assert_eq!(w.verdict("a"), &joined("b"), "it is asked again");
+    w.asked.clear();
+    w.tell(Event::OpenFlow(Message::Updates(vec![Update::Paused, Update::Resumed])));
+    let of_all = number(&w).expect("a question for all rules");
+    w.tell(refusal(of_all));
+    assert_eq!((w.verdict("a"), w.verdict("b")), (&refused, &refused));
+    let mut w = World::joined();
+    w.tell(refusal(u32::MAX));
+    assert_eq!((w.verdict("a"), w.verdict("b")), (&refused, &refused), "never asked");
+}
+
 #[test]
 fn ports_of_ours_come_and_go() {
     let mut w = World::joined();
     let mut two = world::ours();
     let b = two.remove(1);
     w.tell(Event::Ours(two.clone()));
-    assert!(!w.detector.joined("a", "b"), "withdrawn at once");
+    assert!(!w.joins("a", "b"), "withdrawn at once");
     w.settle();
     assert_eq!(w.verdict("a"), &Verdict::Not(Hindrance::NotOurs("b".to_owned())));
     assert_eq!(w.detector.verdict("b"), None);
     two.push(b);
     w.tell(Event::Ours(two));
     w.settle();
-    assert!(w.detector.joined("a", "b") && w.detector.joined("b", "a"));
+    assert!(w.joins("a", "b") && w.joins("b", "a"));
+}
+
+/// Who only follows the events knows what the detector knows.
+#[test]
+fn each_change_of_a_declaration_is_told() {
+    let mut w = World::joined();
+    let told = |w: &mut World, ours: Vec<OurPort>| {
+        w.changes.clear();
+        w.tell(Event::Ours(ours));
+        w.changes.clone()
+    };
+    let all = world::ours();
+    assert_eq!(told(&mut w, all.clone()), [], "nothing is another one");
+    assert_eq!(w.verdict("a"), &joined("b"));
+    let mut other = all.clone();
+    other[0].mtu = 1400;
+    let not = |hindrance| Verdict::Not(hindrance);
+    let unknown = || not(Hindrance::NotKnown(Missing::Judgement));
+    let b_anew = ("b".to_owned(), Verdict::Anew { was: "a".to_owned() });
+    assert_eq!(told(&mut w, other), [("a".to_owned(), unknown()), b_anew.clone()]);
+    w.settle();
+    assert_eq!(w.verdict("a"), &joined("b"));
+    w.tell(Event::Ours(all.clone()));
+    w.settle();
+    let gone = ("a".to_owned(), not(Hindrance::NotDeclared));
+    assert_eq!(told(&mut w, all[1..].to_vec()), [gone, b_anew]);
+    // Beyond the limit, and back. The others stay as they are.
+    w.settle();
+    let many: Vec<OurPort> = (0..OURS_MAX - 2)
+        .map(|n| OurPort { interface: format!("x{n}"), ..all[2].clone() })
+        .collect();
+    let with = |last: &[OurPort]| [&all[1..], &many, last].concat();
+    let a = |verdict: &Verdict| [("a".to_owned(), verdict.clone())];
+    told(&mut w, with(&[]));
+    let before = w.verdict("c").clone();
+    let beyond = not(Hindrance::TooManyPorts);
+    assert_eq!(told(&mut w, with(&all[..1])), a(&beyond));
+    assert_eq!(w.detector.verdict("a"), Some(&beyond));
+    assert_eq!(w.detector.between("b", "a"), Some(w.verdict("b").clone()));
+    assert_eq!(told(&mut w, with(&all[..1])), [], "it was told");
+    assert_eq!(told(&mut w, with(&[])), a(&not(Hindrance::NotDeclared)));
+    assert_eq!(w.verdict("c"), &before);
+    w.tell(Event::Ours(with(&all[..1])));
+    let first = told(&mut w, all.clone());
+    assert!(first.contains(&a(&unknown())[0]), "{first:?}");
+    w.settle();
+    assert!(w.joins("a", "b") && w.joins("b", "a"));
+}
+
+/// Rules that a port cannot meet do not hold its judgement up, however often they change.
+#[test]
+fn changes_of_rules_that_are_not_met_hold_nothing_up() {
+    let mut w = World::joined();
+    let elsewhere = |cookie| Flow { cookie, ..flow(9, 1, None, None, &[]) };
+    let rounds = |w: &World| w.traced.iter().filter(|(port, _)| *port == 1).count();
+    w.change(|w| w.switch.flows[0].cookie = 8);
+    for n in 0..100 {
+        w.tell(Event::OpenFlow(Message::Updates(vec![Update::Is(elsewhere(n))])));
+        w.pass(SETTLE_MS / 2);
+        (0..w.asked.len().min(10)).for_each(|_| w.answer_one());
+    }
+    assert_eq!(w.verdict("a"), &joined("b"));
+    // Nor do they begin a new judgement of one that is not joined.
+    w.change(|w| {
+        w.switch.flows[0] = flow(0, 100, Some(1), None, &[Step::Output(2), Step::Output(3)])
+    });
+    w.settle();
+    assert!(matches!(w.verdict("a"), Verdict::Not(Hindrance::DoneTo(..))));
+    let before = rounds(&w);
+    w.tell(Event::OpenFlow(Message::Updates(vec![Update::Is(elsewhere(100))])));
+    w.pass(SETTLE_MS);
+    assert_eq!(rounds(&w), before);
+}
+
+/// The database tells changes that change no fact.
+#[test]
+fn the_same_facts_begin_nothing_anew() {
+    let mut w = World::joined();
+    w.change(|w| w.switch.flows[0].cookie = 8);
+    w.pass(SETTLE_MS);
+    let asked = w.traced.len();
+    w.tell(Event::Facts(Some(w.switch.facts.clone())));
+    w.answer_all();
+    assert_eq!(w.verdict("a"), &joined("b"), "its judgement went on");
+    assert!(w.traced.len() >= asked);
 }
 
 #[test]
@@ -603,11 +751,36 @@ fn few_ports_are_judged_at_once() {
         w.answer_one();
     }
     w.pass(SETTLE_MS);
-    let judged = w.detector.judged_now();
+    let judged = w.detector.agenda.asking().count();
     assert_eq!(judged, JUDGED_AT_ONCE);
     assert!(w.detector.wake().is_some_and(|at| at > w.now), "it waits for answers");
     w.settle();
     assert!(names.iter().all(|name| w.verdict(name) == &joined("b")));
+}
+
+/// Each is judged once before one is looked at again, though that one is due meanwhile.
+#[test]
+fn ports_are_judged_in_the_order_in_which_they_are_due() {
+    let mut w = World::silent();
+    let numbers = 10..10 + 3 * u32::try_from(JUDGED_AT_ONCE).unwrap();
+    let mut ours = world::ours();
+    for number in numbers.clone() {
+        w.add(number, &format!("x{number}"), &mut ours);
+    }
+    w.tell(Event::Ours(ours));
+    w.connect();
+    for _ in 0..600 {
+        (0..w.asked.len().min(8)).for_each(|_| w.answer_one());
+        w.pass(LOOK_MS_MIN / 10);
+    }
+    let begins = |number: u32, round: usize| {
+        let each = all_packets([]).len();
+        let mut of_it = w.traced.iter().enumerate().filter(|(_, (port, _))| *port == number);
+        of_it.nth(round * each).expect("it was judged").0
+    };
+    let last_first = numbers.clone().map(|number| begins(number, 0)).max().unwrap();
+    let first_second = numbers.map(|number| begins(number, 1)).min().unwrap();
+    assert!(last_first < first_second, "{last_first} {first_second}");
 }
 
 #[test]

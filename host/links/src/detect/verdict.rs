@@ -1,5 +1,6 @@
 //! Verdicts and their reasons, each with a sentence for people.
 
+use crate::limits::OURS_MAX;
 use crate::openflow::ActionFault;
 use crate::trace::Packets;
 use std::fmt::{Display, Formatter, Result};
@@ -106,6 +107,10 @@ pub enum Hindrance {
     TooManyChanges,
     /// Rules name too many EtherTypes.
     TooManyTypes,
+    /// More ports were declared than are looked at.
+    TooManyPorts,
+    /// It is no port of ours any more.
+    NotDeclared,
     /// The bridge speaks STP.
     Stp,
     /// The bridge speaks RSTP.
@@ -282,6 +287,11 @@ impl Display for Hindrance {
             Hindrance::NotKnown(what) => write!(f, "not known yet: {what}"),
             Hindrance::TooManyChanges => f.write_str("its rules change too often"),
             Hindrance::TooManyTypes => f.write_str("its rules name too many EtherTypes"),
+            Hindrance::TooManyPorts => write!(
+                f,
+                "more ports were declared for the bridge than the {OURS_MAX} that are checked: use a second bridge"
+            ),
+            Hindrance::NotDeclared => f.write_str("it was taken from the ports that are checked"),
             Hindrance::Stp => f.write_str("the bridge speaks STP"),
             Hindrance::Rstp => f.write_str("the bridge speaks RSTP"),
             Hindrance::Sflow => f.write_str("the bridge samples frames for sFlow"),

@@ -52,8 +52,30 @@ struct Link {
     ends: Arc<AtomicBool>,
 }
 
-/// The connection's other half, while there is one: for those who only write.
-type Writer = Arc<Mutex<Option<UnixStream>>>;
+/// A connection's other half, while there is one: for all who write.
+#[derive(Clone, Default)]
+struct Writer(Arc<Mutex<Option<UnixStream>>>);
+
+impl Writer {
+    fn hold(&self) -> std::sync::MutexGuard<'_, Option<UnixStream>> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn set(&self, stream: Option<UnixStream>) {
+        *self.hold() = stream;
+    }
+
+    /// Writes to who is there. If that fails, the thread that reads says that it is lost.
+    fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut held = self.hold();
+        let Some(stream) = &mut *held else { return Ok(()) };
+        let written = io::Write::write_all(stream, bytes);
+        if written.is_err() {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        written
+    }
+}
 
 /// Watches a bridge. Changes of verdicts come until [`Watch`] is dropped; who does not take
 /// them has them waiting. A port of ours begins with [`Verdict::Not`]. If the channel ends before,
@@ -63,14 +85,15 @@ pub fn watch(places: Places, ours: Vec<OurPort>) -> (Watch, Receiver<Change>) {
     let (events, heard) = sync_channel(MESSAGES_WAITING);
     let (changes, changed) = channel();
     let (traces, to_trace) = channel();
-    let writer = Writer::default();
+    let (switch, rows) = (Writer::default(), Writer::default());
     let link =
         |peer| Link { peer, places: places.clone(), events: events.clone(), ends: ends.clone() };
     let (openflow, database, tracer) = (link(Peer::OpenFlow), link(Peer::Ovsdb), link(Peer::Trace));
-    let judge = Judge { detector: Detector::default(), writer: writer.clone(), traces, changes };
+    let detector = Detector::default();
+    let judge = Judge { detector, switch: switch.clone(), rows: rows.clone(), traces, changes };
     let threads = vec![
-        thread::spawn(move || openflow.keep(|link| switch::run(link, &writer))),
-        thread::spawn(move || database.keep(database::run)),
+        thread::spawn(move || openflow.keep(|link| switch::run(link, &switch))),
+        thread::spawn(move || database.keep(|link| database::run(link, &rows))),
         thread::spawn(move || tracer.keep(|link| tracer::run(link, &to_trace))),
         thread::spawn({
             let ends = ends.clone();
@@ -157,7 +180,8 @@ fn read_some(from: &mut impl io::Read, into: &mut [u8]) -> io::Result<Option<usi
 
 struct Judge {
     detector: Detector,
-    writer: Writer,
+    switch: Writer,
+    rows: Writer,
     traces: Sender<tracer::Question>,
     changes: Sender<Change>,
 }
@@ -184,15 +208,9 @@ impl Judge {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Ask(request) => {
-                // Where this fails, the thread that reads says that the connection is lost.
-                let mut writer = self.writer.lock().unwrap_or_else(|e| e.into_inner());
-                if let Some(stream) = &mut *writer
-                    && io::Write::write_all(stream, &request.bytes()).is_err()
-                {
-                    let _ = stream.shutdown(std::net::Shutdown::Both);
-                }
-            }
+            // Where a question cannot be written, the thread that reads loses the connection.
+            Action::Ask(request) => drop(self.switch.send(&request.bytes())),
+            Action::AskDatabase(id) => drop(self.rows.send(&database::echo(id))),
             Action::Trace { id, in_port, packets } => {
                 let _ = self.traces.send(tracer::Question { id, in_port, packets });
             }

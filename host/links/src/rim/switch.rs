@@ -14,7 +14,7 @@ pub(super) fn run(link: &Link, writer: &Writer) -> io::Result<()> {
     let stream = connect(&path)?;
     let result = listen(link, writer, stream);
     // Who writes has nobody to write to.
-    *writer.lock().unwrap_or_else(|e| e.into_inner()) = None;
+    writer.set(None);
     result
 }
 
@@ -35,7 +35,7 @@ fn listen(link: &Link, writer: &Writer, mut stream: UnixStream) -> io::Result<()
             }
             None if heard.elapsed() > SILENCE && !asked => {
                 asked = true;
-                send(writer, &Request::Echo)?;
+                writer.send(&Request::Echo.bytes())?;
             }
             None => {}
         }
@@ -56,20 +56,17 @@ fn take(
     match message {
         // The version is agreed: from here on the judge asks.
         Message::Features { .. } if !*up => {
-            *writer.lock().unwrap_or_else(|e| e.into_inner()) = Some(stream.try_clone()?);
+            writer.set(Some(stream.try_clone()?));
             *up = true;
             link.tell(Event::Connected(link.peer))
         }
         Message::Error { class: 0, .. } if !*up => Err(wrong(Malformed::NotSpoken)),
         _ if !*up => Ok(()),
-        Message::EchoRequest { xid, data } => send(writer, &Request::EchoReply { xid, data }),
+        Message::EchoRequest { xid, data } => {
+            writer.send(&Request::EchoReply { xid, data }.bytes())
+        }
         other => link.tell(Event::OpenFlow(other)),
     }
-}
-
-fn send(writer: &Writer, request: &Request) -> io::Result<()> {
-    let mut writer = writer.lock().unwrap_or_else(|e| e.into_inner());
-    writer.as_mut().map_or(Ok(()), |stream| stream.write_all(&request.bytes()))
 }
 
 fn wrong(malformed: Malformed) -> io::Error {

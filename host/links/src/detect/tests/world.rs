@@ -147,6 +147,10 @@ impl World {
         self.detector.verdict(from).expect("one of ours")
     }
 
+    pub fn joins(&self, from: &str, to: &str) -> bool {
+        self.detector.verdict(from) == Some(&joined(to))
+    }
+
     pub fn clone_switch(&self) -> Model {
         self.switch.clone()
     }
@@ -159,7 +163,7 @@ impl World {
                     self.traced.push((in_port, packets.clone()));
                     self.asked.push(action);
                 }
-                Action::Ask(_) => self.asked.push(action),
+                Action::Ask(_) | Action::AskDatabase(_) => self.asked.push(action),
             }
         }
     }
@@ -227,6 +231,7 @@ impl World {
                 let said = Ok(self.trace(*in_port, packets));
                 return Some(Event::Traced { id: *id, said });
             }
+            Action::AskDatabase(id) => return Some(Event::DatabaseAnswered(*id)),
             Action::Ask(Request::AllFlows { xid }) => flows(*xid, self.switch.flows.clone()),
             Action::Ask(Request::OneFlow { xid, key }) => {
                 let found = self.switch.flows.iter().filter(|f| f.key == *key);
