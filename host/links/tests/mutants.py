@@ -109,6 +109,23 @@ MUTANTS = [
     ("judges-all-at-once", DETECT + "agenda.rs", "self.asking.len() >= JUDGED_AT_ONCE", "self.asking.len() >= 9 * JUDGED_AT_ONCE"),
     ("wakes-all-the-time", DETECT + "agenda.rs", "let waiting = self.waiting.first().filter(|_| !self.full());", "let waiting = self.waiting.first();"),
     ("takes-paused-for-resumed", SRC + "openflow/flow.rs", "5 => Update::Paused,", "5 => Update::Resumed,"),
+    # Limits.
+    ("no-limit-of-rules-bytes", DETECT + "rules.rs", "|| self.bytes + bytes > RULES_BYTES_MAX", ""),
+    ("rules-that-go-make-no-room", DETECT + "rules.rs", "        self.bytes -= weight(&old);\n", ""),
+    ("keeps-all-rules-twice", DETECT + "hear.rs", "            known.rules = Rules::default();\n", ""),
+    ("no-limit-of-steps", SRC + "openflow/flow.rs", "(steps.len() > STEPS_MAX)", "(steps.len() > 9 * STEPS_MAX)"),
+    ("no-limit-of-rows", SRC + "ovsdb.rs", "if self.bytes > ROWS_BYTES_MAX {", "if self.bytes > 9 * ROWS_BYTES_MAX {"),
+    ("rows-that-go-make-no-room", SRC + "ovsdb.rs", "self.bytes -= old.map_or(0,", "self.bytes -= old.filter(|_| false).map_or(0,"),
+    ("no-limit-of-facts", SRC + "ovsdb.rs", "facts.parts() > FACTS_MAX", "facts.parts() > 9 * FACTS_MAX"),
+    ("no-limit-of-texts", SRC + "ovsdb.rs", "text.len() > TEXT_BYTES_MAX", "text.len() > 9 * TEXT_BYTES_MAX"),
+    ("members-may-come-twice", SRC + "ovsdb.rs", "if !seen.insert(uuid.get(1).and_then(Value::as_str)) {", "if !seen.insert(uuid.get(1).and_then(Value::as_str)) && false {"),
+    # Sockets.
+    ("skips-what-is-not-json", SRC + "rim/json.rs", "if self.depth == 0 && !(", "if false && !("),
+    ("connects-for-ever", SRC + "rim/mod.rs", "Errno::AGAIN if Instant::now() < until =>", "Errno::AGAIN if until.elapsed().as_secs() < 90 =>"),
+    ("connects-after-the-end", SRC + "rim/mod.rs", "Errno::AGAIN if ended() =>", "Errno::AGAIN if ended() && false =>"),
+    ("traces-after-the-end", SRC + "rim/tracer.rs", "        if link.ended() {", "        if false {"),
+    ("no-limit-of-traces", SRC + "rim/tracer.rs", "if text.len() > TRACE_BYTES_MAX =>", "if text.len() > 9 * TRACE_BYTES_MAX =>"),
+    ("changes-wait-without-end", SRC + "rim/mod.rs", "            if !all_act {", "            if !all_act && false {"),
     # Facts.
     *((f"overlooks-{field}", SRC + "ovsdb.rs", old, new) for field, old, new in [
         ("negative-numbers", "one(row, column).and_then(Value::as_u64)", "one(row, column).and_then(Value::as_i64).map(i64::unsigned_abs)"),

@@ -1,6 +1,6 @@
 //! What the switch and its database say, and which ports that concerns.
 
-use super::{Action, Hindrance, Missing};
+use super::{Action, Hindrance, Missing, Rules};
 use super::{Database, Detector, Known, Ours, Peer, Reading, Stage, Switch, Verdict};
 use crate::openflow::{Flow, Message, OfPort, PortNews, Request, Update};
 use crate::ovsdb::Facts;
@@ -38,6 +38,7 @@ impl Detector {
         let xid = self.next_id();
         if let Switch::Known(known) = &mut self.switch {
             known.reading = Some(Reading { xid, ..Reading::default() });
+            known.rules = Rules::default();
             self.out.push(Action::Ask(Request::AllFlows { xid }));
         }
     }
@@ -130,11 +131,11 @@ impl Detector {
             match update {
                 Update::Is(flow) => {
                     touched.push((flow.key.clone(), flow.matches.in_port));
-                    known.put(flow);
+                    known.kept().put(flow);
                 }
                 Update::Gone(flow) => {
                     touched.push((flow.key.clone(), flow.matches.in_port));
-                    known.take(&flow);
+                    known.kept().take(&flow.key);
                 }
                 // We change nothing, so something was not understood.
                 Update::Ours => self.read_rules(),
@@ -190,17 +191,8 @@ fn may_be_ours(port: &OfPort) -> bool {
 }
 
 impl Known {
-    fn put(&mut self, flow: Flow) {
-        if let Some(reading) = &mut self.reading {
-            reading.rules.put(flow.clone());
-        }
-        self.rules.put(flow);
-    }
-
-    fn take(&mut self, flow: &Flow) {
-        if let Some(reading) = &mut self.reading {
-            reading.rules.take(&flow.key);
-        }
-        self.rules.take(&flow.key);
+    /// Those that are kept: while all are being read, only these.
+    fn kept(&mut self) -> &mut Rules {
+        self.reading.as_mut().map_or(&mut self.rules, |reading| &mut reading.rules)
     }
 }

@@ -1,7 +1,7 @@
 //! The switch's rules, and which of them frames of a port may meet.
 
 use super::verdict::{Hindrance, RuleFault, RuleName};
-use crate::limits::{NAMED_TYPES_MAX, RULES_MAX};
+use crate::limits::{NAMED_TYPES_MAX, RULES_BYTES_MAX, RULES_MAX};
 use crate::openflow::{Flow, FlowKey, Instructions, Step};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,8 @@ pub(super) struct Rules {
     tables: BTreeMap<u8, BTreeMap<Place, Flow>>,
     types: BTreeMap<u16, usize>,
     count: usize,
+    /// Bytes of all of them.
+    bytes: usize,
     /// Not all were kept.
     overflowed: bool,
 }
@@ -42,11 +44,13 @@ impl Rules {
     pub(super) fn put(&mut self, flow: Flow) {
         let dl_type = flow.matches.dl_type;
         self.take(&flow.key);
-        if self.count >= RULES_MAX {
+        let bytes = weight(&flow);
+        if self.count >= RULES_MAX || self.bytes + bytes > RULES_BYTES_MAX {
             self.overflowed = true;
             return;
         }
         self.count += 1;
+        self.bytes += bytes;
         if let Some(t) = dl_type {
             *self.types.entry(t).or_default() += 1;
         }
@@ -60,6 +64,7 @@ impl Rules {
             return;
         };
         self.count -= 1;
+        self.bytes -= weight(&old);
         if let Some(t) = old.matches.dl_type
             && let Some(n) = self.types.get_mut(&t)
         {
@@ -124,6 +129,15 @@ impl Rules {
         }
         Ok(walk)
     }
+}
+
+/// Bytes that a rule takes here: the fields of its match stand in its place as well.
+fn weight(flow: &Flow) -> usize {
+    let steps = match &flow.does {
+        Instructions::Sends(steps) => size_of_val(&steps[..]),
+        Instructions::Else(_) => 0,
+    };
+    size_of::<(Place, Flow)>() + 2 * flow.key.fields.len() + steps
 }
 
 /// Where a rule sends frames, if that is all that it does.

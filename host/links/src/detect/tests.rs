@@ -6,7 +6,8 @@ mod world;
 
 use super::*;
 use crate::limits::{
-    CALM_WINDOWS, JUDGE_MS, JUDGED_AT_ONCE, NAMED_TYPES_MAX, PACE_CALM, PACE_MAX, PACE_MS,
+    CALM_WINDOWS, JUDGE_MS, JUDGED_AT_ONCE, MATCH_BYTES_MAX, NAMED_TYPES_MAX, PACE_CALM, PACE_MAX,
+    PACE_MS, RULES_BYTES_MAX,
 };
 use crate::openflow::{ActionFault, Flow, Instructions, Match, PortNews, Step, Update};
 use crate::ovsdb::{InterfaceFacts, Mirror, PortFacts};
@@ -564,6 +565,35 @@ fn more_types_and_rules_than_are_kept_hinder() {
         rules.put(flow(0, 9, Some(n), None, &[]));
     }
     assert!(rules.overflowed());
+    // Fewer that are longer. What goes makes room.
+    let mut rules = Rules::default();
+    let long = |n: u32| {
+        let mut long = flow(0, 9, Some(n), None, &[]);
+        long.key.fields.resize(MATCH_BYTES_MAX, 0);
+        long.key.fields[..4].copy_from_slice(&n.to_be_bytes());
+        long
+    };
+    let all = u32::try_from(RULES_BYTES_MAX / MATCH_BYTES_MAX).unwrap();
+    for n in 0..2 * all {
+        rules.put(long(n));
+        rules.take(&long(n).key);
+    }
+    assert!(!rules.overflowed());
+    (0..all / 2 - all / 8).for_each(|n| rules.put(long(n)));
+    assert!(!rules.overflowed());
+    (all / 2..all).for_each(|n| rules.put(long(n)));
+    assert!(rules.overflowed());
+}
+
+/// Two copies of all rules would be twice the memory.
+#[test]
+fn rules_are_not_kept_while_all_are_read_again() {
+    let mut w = World::joined();
+    w.tell(Event::OpenFlow(Message::Updates(vec![Update::Paused, Update::Resumed])));
+    let Switch::Known(known) = &w.detector.switch else { panic!() };
+    assert!(known.reading.is_some() && known.rules.walk(1).is_err(), "no rule is there");
+    w.settle();
+    assert!(w.joins("a", "b"));
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Rules: what they match, and what they do with a frame.
 
 use super::{Malformed, RESERVED_PORTS, Reader};
-use crate::limits::MATCH_BYTES_MAX;
+use crate::limits::{MATCH_BYTES_MAX, STEPS_MAX};
+
+/// What a rule is said to do that has more steps than are kept.
+const MANY_STEPS: &str = "more outputs and tables than are kept";
 
 /// What a rule matches, as far as it is understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -234,6 +237,9 @@ fn instructions(r: &mut Reader<'_>) -> Result<Instructions, Malformed> {
         };
         fault = fault.or(other);
     }
+    let many = (steps.len() > STEPS_MAX).then_some(ActionFault::Named(MANY_STEPS));
+    let fault = fault.or(many);
+    steps.shrink_to_fit();
     Ok(fault.map_or(Instructions::Sends(steps), Instructions::Else))
 }
 

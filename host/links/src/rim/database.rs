@@ -1,7 +1,7 @@
 //! The switch's database, OVSDB (RFC 7047).
 
 use super::json::Rpc;
-use super::{Link, Writer, connect};
+use super::{Link, Writer, silent};
 use crate::detect::Event;
 use crate::limits::{SILENCE, SILENCE_MAX};
 use crate::ovsdb::{NotItsSchema, Rows, monitor};
@@ -20,7 +20,7 @@ fn bytes(message: &Value) -> Vec<u8> {
 
 /// Reads one connection until it ends.
 pub(super) fn run(link: &Link, writer: &Writer) -> io::Result<()> {
-    let stream = connect(&link.places.database)?;
+    let stream = link.connect(&link.places.database)?;
     writer.set(Some(stream.try_clone()?));
     let result = listen(link, writer, Rpc::new(stream));
     writer.set(None);
@@ -35,7 +35,7 @@ fn listen(link: &Link, writer: &Writer, mut rpc: Rpc) -> io::Result<()> {
     while !link.ended() {
         let Some(message) = rpc.next()? else {
             if heard.elapsed() > SILENCE_MAX {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "it says nothing"));
+                return Err(silent());
             }
             if heard.elapsed() > SILENCE && !asked {
                 asked = true;

@@ -1,8 +1,8 @@
 //! The bridge's management socket: OpenFlow.
 
-use super::{Link, Writer, connect, read_some};
+use super::{HANGS, Link, Writer, read_some, silent};
 use crate::detect::Event;
-use crate::limits::{SILENCE, SILENCE_MAX};
+use crate::limits::{ANSWER, SILENCE, SILENCE_MAX};
 use crate::openflow::{Malformed, Message, Messages, Request};
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use std::time::Instant;
 /// Reads one connection until it ends.
 pub(super) fn run(link: &Link, writer: &Writer) -> io::Result<()> {
     let path = link.places.run.join(format!("{}.mgmt", link.places.bridge));
-    let stream = connect(&path)?;
+    let stream = link.connect(&path)?;
     let result = listen(link, writer, stream);
     // Who writes has nobody to write to.
     writer.set(None);
@@ -23,15 +23,20 @@ fn listen(link: &Link, writer: &Writer, mut stream: UnixStream) -> io::Result<()
     stream.write_all(&Request::Features.bytes())?;
     let (mut messages, mut bytes) = (Messages::default(), vec![0; 1 << 16]);
     let mut up = false;
-    let (mut heard, mut asked) = (Instant::now(), false);
+    let began = Instant::now();
+    let (mut heard, mut asked) = (began, false);
     while !link.ended() {
+        if !up && began.elapsed() > ANSWER {
+            let why = format!("it did not tell its features in {} s: {HANGS}", ANSWER.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
         match read_some(&mut stream, &mut bytes)? {
             Some(n) => {
                 messages.push(&bytes[..n]);
                 (heard, asked) = (Instant::now(), false);
             }
             None if heard.elapsed() > SILENCE_MAX => {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "it says nothing"));
+                return Err(silent());
             }
             None if heard.elapsed() > SILENCE && !asked => {
                 asked = true;
