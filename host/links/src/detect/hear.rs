@@ -15,7 +15,7 @@ impl Detector {
                 }
                 self.read_rules();
             }
-            Peer::Ovsdb => self.database = Database::Lost("it is being read".to_owned()),
+            Peer::Ovsdb => self.database = Database::Reading,
             Peer::Trace => self.tracer = None,
         }
         self.all_anew();

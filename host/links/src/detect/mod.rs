@@ -14,7 +14,8 @@ mod verdict;
 
 pub use verdict::{Feature, Hindrance, Missing, Peer, RuleFault, RuleName, Verdict};
 
-use crate::limits::{LOOK_MS_MAX, LOOK_MS_MIN, OURS_MAX, SETTLE_MS, SETTLE_MS_MAX, TRACES_AT_ONCE};
+use crate::limits::{LOOK_MS_MAX, LOOK_MS_MAX_PORT, LOOK_MS_MIN, LOOK_MS_MIN_PORT, OURS_MAX};
+use crate::limits::{SETTLE_MS, SETTLE_MS_MAX, TRACES_AT_ONCE};
 use crate::openflow::{FlowKey, Message, OfPort, Request};
 use crate::ovsdb::Facts;
 use crate::trace::Packets;
@@ -116,6 +117,8 @@ struct Reading {
 
 enum Database {
     Lost(String),
+    /// Connected; nothing has come yet.
+    Reading,
     Read(Option<Facts>),
 }
 
@@ -180,7 +183,7 @@ pub struct Detector {
 
 impl Default for Detector {
     fn default() -> Self {
-        let yet = || "not connected yet".to_owned();
+        let yet = || "it was not tried yet".to_owned();
         Detector {
             now: 0,
             switch: Switch::Lost(yet()),
@@ -307,6 +310,7 @@ impl Detector {
         };
         match &self.database {
             Database::Lost(why) => return not_known(Missing::Peer(Peer::Ovsdb, why.clone())),
+            Database::Reading => return not_known(Missing::Rows),
             Database::Read(None) => return not_known(Missing::Bridge),
             Database::Read(Some(_)) => {}
         }
@@ -349,8 +353,9 @@ impl Detector {
     }
 
     fn begin_anew(&mut self, name: &str, blocked: Option<&Hindrance>) {
+        let patience = self.per_port(LOOK_MS_MIN, LOOK_MS_MIN_PORT);
         let ours = self.ours.get_mut(name).expect("it is one of ours");
-        ours.patience = LOOK_MS_MIN;
+        ours.patience = patience;
         let verdict = match (blocked, &ours.verdict) {
             (Some(why), _) => Some(Verdict::Not(why.clone())),
             (None, Verdict::Joined { to }) => Some(Verdict::Anew { was: to.clone() }),
@@ -366,6 +371,11 @@ impl Detector {
         }
         let waits = Stage::Waits { since, until };
         self.move_to(name, if blocked.is_some() { Stage::Still } else { waits });
+    }
+
+    /// A time, or with many ports one that grows with them.
+    fn per_port(&self, ms: u64, each: u64) -> u64 {
+        ms.max(each * u64::try_from(self.ours.len()).unwrap_or(u64::MAX))
     }
 
     /// The only way from one stage to another one.
@@ -384,9 +394,10 @@ impl Detector {
 
     /// Ends a judgement. Rules that its frames cannot meet do not change it.
     fn judge(&mut self, from: &str, verdict: Verdict) {
+        let longest = self.per_port(LOOK_MS_MAX, LOOK_MS_MAX_PORT);
         let Some(ours) = self.ours.get_mut(from) else { return };
         let look = self.now + ours.patience;
-        ours.patience = (ours.patience * 2).min(LOOK_MS_MAX);
+        ours.patience = (ours.patience * 2).min(longest);
         let walk = match &ours.stage {
             Stage::Asks(round) => Some(round.walk.clone()),
             Stage::Still | Stage::Waits { .. } | Stage::Judged { .. } => None,

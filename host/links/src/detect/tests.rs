@@ -823,6 +823,6 @@ fn each_reason_is_a_sentence() {
     let rule = fault(100, RuleFault::Action(ActionFault::Named("group")));
     assert_eq!(
         Verdict::Not(rule).to_string(),
-        "through the switch: the rule in table 0 with priority 100 and cookie 0x7 does more than to send on: group"
+        "through the switch: the rule in table 0 with priority 100 and cookie 0x7 does not only forward frames: one of its actions is group"
     );
 }

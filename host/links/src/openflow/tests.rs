@@ -162,7 +162,7 @@ fn a_rule_has_a_limit_of_its_steps() {
     let many = |n: usize| with_actions(&OUTPUT_2.repeat(n));
     assert_eq!(many(STEPS_MAX), Instructions::Sends(vec![Step::Output(2); STEPS_MAX]));
     let Instructions::Else(fault) = many(STEPS_MAX + 1) else { panic!("it is kept") };
-    assert!(fault.to_string().contains("more outputs"), "{fault}");
+    assert!(fault.to_string().contains("outputs and tables"), "{fault}");
 }
 
 #[test]

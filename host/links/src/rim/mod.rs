@@ -154,8 +154,11 @@ impl Link {
             }
             // One that soon ends again is a failure as well.
             let lasted = began.elapsed() > RETRY_MAX;
-            pause = if lasted { RETRY_MIN } else { (pause * 2).min(RETRY_MAX) };
+            if lasted {
+                pause = RETRY_MIN;
+            }
             self.rest(pause);
+            pause = (pause * 2).min(RETRY_MAX);
         }
     }
 
