@@ -5,6 +5,7 @@
 use crate::limits::{FACTS_MAX, ROWS_BYTES_MAX, TEXT_BYTES_MAX};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use vfun_hostnet::switch::typed;
 
 /// A mirror of the bridge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -364,10 +365,8 @@ fn flag(row: &Row, column: &str) -> Result<bool, NotItsSchema> {
 /// The members of a column: a set of one stands without its brackets.
 fn set<'a>(row: &'a Row, column: &str) -> Result<&'a [Value], NotItsSchema> {
     let value = row.get(column).ok_or_else(|| wrong("a column is missing"))?;
-    match value.as_array().map(Vec::as_slice) {
-        Some([kind, Value::Array(members)]) if kind == "set" => Ok(members),
-        _ => Ok(std::slice::from_ref(value)),
-    }
+    let members = typed(value, "set").and_then(Value::as_array);
+    Ok(members.map_or(std::slice::from_ref(value), Vec::as_slice))
 }
 
 /// The one member of a column that has none or one.
@@ -378,8 +377,8 @@ fn one<'a>(row: &'a Row, column: &str) -> Option<&'a Value> {
 /// A column of names and values, each pair a list.
 fn map<'a>(row: &'a Row, column: &str) -> Result<&'a [Value], NotItsSchema> {
     let value = row.get(column).ok_or_else(|| wrong("a column is missing"))?;
-    let pairs = value.as_array().filter(|a| a.len() == 2 && a[0] == "map");
-    let pairs = pairs.and_then(|a| a[1].as_array()).ok_or_else(|| wrong("a map is missing"))?;
+    let pairs = typed(value, "map").and_then(Value::as_array);
+    let pairs = pairs.ok_or_else(|| wrong("a map is missing"))?;
     let right = |pair: &Value| pair.as_array().is_some_and(|pair| pair.len() == 2);
     if pairs.iter().all(right) { Ok(pairs) } else { Err(wrong("a pair is none")) }
 }
