@@ -55,7 +55,7 @@ impl Detector {
             Message::Hello
             | Message::EchoRequest { .. }
             | Message::EchoReply
-            | Message::Features { .. }
+            | Message::Features
             | Message::Other => {}
         }
     }

@@ -60,7 +60,7 @@ fn take(
 ) -> io::Result<()> {
     match message {
         // The version is agreed: from here on the judge asks.
-        Message::Features { .. } if !*up => {
+        Message::Features if !*up => {
             writer.set(Some(stream.try_clone()?));
             *up = true;
             link.tell(Event::Connected(link.peer))
