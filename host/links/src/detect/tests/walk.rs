@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// Steps of a walk, and walks.
 const STEPS: u32 = 600;
-const WALKS: u64 = 1_000;
+const WALKS: u64 = 400;
 
 struct Walker {
     world: World,
