@@ -305,17 +305,11 @@ impl Display for Hindrance {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Hindrance::NotKnown(what) => write!(f, "something is not known: {what}"),
-            Hindrance::TooManyChanges => write!(
-                f,
-                "more than {PACE_MAX} rules change in a second; it ends after {CALM_WINDOWS} seconds with less than {PACE_CALM}"
-            ),
+            Hindrance::TooManyChanges => f.write_str(&too_many_changes()),
             Hindrance::TooManyTypes => {
                 write!(f, "rules of the bridge name more than {NAMED_TYPES_MAX} EtherTypes")
             }
-            Hindrance::TooManyPorts => write!(
-                f,
-                "more ports were declared for the bridge than the {OURS_MAX} that are checked: use a second bridge"
-            ),
+            Hindrance::TooManyPorts => f.write_str(&too_many_ports()),
             Hindrance::NotDeclared => f.write_str("it was taken from the ports that are checked"),
             Hindrance::Stp => f.write_str("the bridge speaks STP"),
             Hindrance::Rstp => f.write_str("the bridge speaks RSTP"),
@@ -374,6 +368,18 @@ impl Display for Hindrance {
             }
         }
     }
+}
+
+fn too_many_changes() -> String {
+    format!(
+        "more than {PACE_MAX} rules change in a second; it ends after {CALM_WINDOWS} seconds with less than {PACE_CALM}"
+    )
+}
+
+fn too_many_ports() -> String {
+    format!(
+        "more ports were declared for the bridge than the {OURS_MAX} that are checked: use a second bridge"
+    )
 }
 
 impl Display for Feature {
