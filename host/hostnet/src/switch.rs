@@ -58,8 +58,8 @@ impl Row {
     }
 }
 
-/// The inside of `["set", [...]]` and the like.
-fn typed<'a>(value: &'a Value, kind: &str) -> Option<&'a Value> {
+/// The inside of `["set", [...]]` and the like, as the database and `ovs-vsctl` write them.
+pub fn typed<'a>(value: &'a Value, kind: &str) -> Option<&'a Value> {
     match value.as_array()?.as_slice() {
         [of, inside] if of == kind => Some(inside),
         _ => None,

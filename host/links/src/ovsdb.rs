@@ -2,8 +2,10 @@
 //!
 //! Only columns are asked for that a condition needs, so that a change is one of a fact.
 
+use crate::limits::{FACTS_MAX, ROWS_BYTES_MAX, TEXT_BYTES_MAX};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use vfun_hostnet::switch::typed;
 
 /// A mirror of the bridge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,6 +95,15 @@ impl Facts {
     }
 }
 
+impl Facts {
+    /// Ports and mirrors, each with what it names.
+    fn parts(&self) -> usize {
+        let ports = self.ports.values().map(|p| 1 + p.interfaces.len());
+        let mirrors = self.bridge.mirrors.iter().map(|m| 1 + m.ports.len());
+        ports.chain(mirrors).sum()
+    }
+}
+
 impl PortFacts {
     fn has(&self, interface: &str) -> bool {
         self.interfaces.iter().any(|i| i.name == interface)
@@ -157,33 +168,44 @@ pub fn monitor() -> Value {
 /// The database has something else than its schema says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the switch's database sent rows that are not those of its schema: {0}")]
-pub struct NotItsSchema(&'static str);
+pub struct NotItsSchema(String);
+
+fn wrong(what: impl Into<String>) -> NotItsSchema {
+    NotItsSchema(what.into())
+}
 
 type Row = Map<String, Value>;
 
 /// Rows of the tables that are read.
 #[derive(Default)]
-pub struct Rows(BTreeMap<String, BTreeMap<String, Row>>);
+pub struct Rows {
+    tables: BTreeMap<String, BTreeMap<String, Row>>,
+    /// Bytes of all of them.
+    bytes: usize,
+}
 
 impl Rows {
     /// Takes in the answer to `monitor`, or what an `update` says.
     pub fn apply(&mut self, tables: &Value) -> Result<(), NotItsSchema> {
-        let tables = tables.as_object().ok_or(NotItsSchema("no tables"))?;
+        let tables = tables.as_object().ok_or_else(|| wrong("no tables"))?;
         for (table, rows) in tables {
             if !COLUMNS.iter().any(|(known, _)| known == table) {
-                return Err(NotItsSchema("a table that was not asked for"));
+                return Err(wrong("a table that was not asked for"));
             }
-            let rows = rows.as_object().ok_or(NotItsSchema("no rows"))?;
-            let kept = self.0.entry(table.clone()).or_default();
+            let rows = rows.as_object().ok_or_else(|| wrong("no rows"))?;
+            let kept = self.tables.entry(table.clone()).or_default();
             for (uuid, change) in rows {
-                match change.get("new") {
+                let (old, bytes) = match change.get("new") {
                     Some(Value::Object(new)) => {
-                        kept.insert(uuid.clone(), new.clone());
+                        (kept.insert(uuid.clone(), new.clone()), row_weight(uuid, new))
                     }
-                    None | Some(Value::Null) => {
-                        kept.remove(uuid);
-                    }
-                    Some(_) => return Err(NotItsSchema("a row that is none")),
+                    None | Some(Value::Null) => (kept.remove(uuid), 0),
+                    Some(_) => return Err(wrong("a row that is none")),
+                };
+                self.bytes += bytes;
+                self.bytes -= old.map_or(0, |old| row_weight(uuid, &old));
+                if self.bytes > ROWS_BYTES_MAX {
+                    return Err(wrong(format!("more than {ROWS_BYTES_MAX} bytes of them")));
                 }
             }
         }
@@ -192,7 +214,7 @@ impl Rows {
 
     /// The facts of a bridge, if it is there.
     pub fn facts(&self, bridge: &str) -> Result<Option<Facts>, NotItsSchema> {
-        let bridges = self.0.get("Bridge").into_iter().flat_map(BTreeMap::values);
+        let bridges = self.tables.get("Bridge").into_iter().flat_map(BTreeMap::values);
         let Some(row) = bridges.into_iter().find(|r| text(r, "name") == Some(bridge)) else {
             return Ok(None);
         };
@@ -200,7 +222,11 @@ impl Rows {
         for port in self.rows("Port", row, "ports")? {
             ports.insert(name(port)?, self.port(port)?);
         }
-        Ok(Some(Facts { bridge: self.bridge(row)?, ports }))
+        let facts = Facts { bridge: self.bridge(row)?, ports };
+        match facts.parts() > FACTS_MAX {
+            true => Err(wrong(format!("a bridge with more than {FACTS_MAX} ports and mirrors"))),
+            false => Ok(Some(facts)),
+        }
     }
 
     /// The rows of a table that a column refers to.
@@ -210,15 +236,22 @@ impl Rows {
         row: &'a Row,
         column: &str,
     ) -> Result<impl Iterator<Item = &'a Row>, NotItsSchema> {
-        let rows = set(row, column)?.iter().map(|uuid| self.row(table, uuid));
-        Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter())
+        let mut seen = BTreeSet::new();
+        let mut rows = vec![];
+        for uuid in set(row, column)? {
+            if !seen.insert(uuid.get(1).and_then(Value::as_str)) {
+                return Err(wrong("a set with a member twice"));
+            }
+            rows.push(self.row(table, uuid)?);
+        }
+        Ok(rows.into_iter())
     }
 
     /// The row with a UUID. A table without rows is not sent.
     fn row(&self, table: &str, uuid: &Value) -> Result<&Row, NotItsSchema> {
         let uuid = uuid.as_array().and_then(|pair| pair.get(1)).and_then(Value::as_str);
-        let row = uuid.and_then(|uuid| self.0.get(table).and_then(|all| all.get(uuid)));
-        row.ok_or(NotItsSchema("a row is missing"))
+        let row = uuid.and_then(|uuid| self.tables.get(table).and_then(|all| all.get(uuid)));
+        row.ok_or_else(|| wrong("a row is missing"))
     }
 
     fn bridge(&self, row: &Row) -> Result<BridgeFacts, NotItsSchema> {
@@ -247,7 +280,7 @@ impl Rows {
             evicts |= one(policy, "overflow_policy") == Some(&json!("evict"));
         }
         let mut restoring = false;
-        for whole in self.0.get("Open_vSwitch").into_iter().flat_map(BTreeMap::values) {
+        for whole in self.tables.get("Open_vSwitch").into_iter().flat_map(BTreeMap::values) {
             restoring |= option(whole, "other_config", "flow-restore-wait")? == Some("true");
         }
         Ok(BridgeFacts {
@@ -279,8 +312,8 @@ fn interface(row: &Row) -> Result<InterfaceFacts, NotItsSchema> {
     let limited = |column| number(column).is_none_or(|rate: u32| rate != 0);
     Ok(InterfaceFacts {
         name: name(row)?,
-        kind: text(row, "type").ok_or(NotItsSchema("an interface without a type"))?.to_owned(),
-        devargs: option(row, "options", "dpdk-devargs")?.map(str::to_owned),
+        kind: short(text(row, "type").ok_or_else(|| wrong("an interface without a type"))?)?,
+        devargs: option(row, "options", "dpdk-devargs")?.map(short).transpose()?,
         // A negative number says that it could not be opened.
         number: number("ofport"),
         mtu: number("mtu"),
@@ -291,25 +324,49 @@ fn interface(row: &Row) -> Result<InterfaceFacts, NotItsSchema> {
     })
 }
 
+/// Bytes that a row takes, about.
+fn row_weight(uuid: &str, row: &Row) -> usize {
+    let columns =
+        row.iter().map(|(name, value)| size_of::<(String, Value)>() + name.len() + weight(value));
+    size_of::<(String, Row)>() + uuid.len() + columns.sum::<usize>()
+}
+
+/// Bytes that a value takes outside of itself. Messages are not nested deeply.
+fn weight(value: &Value) -> usize {
+    let members = |inside: usize| size_of::<(String, Value)>() + inside;
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(all) => all.iter().map(|v| members(weight(v))).sum(),
+        Value::Object(all) => all.iter().map(|(k, v)| members(k.len() + weight(v))).sum(),
+    }
+}
+
 fn text<'a>(row: &'a Row, column: &str) -> Option<&'a str> {
     row.get(column).and_then(Value::as_str)
 }
 
 fn name(row: &Row) -> Result<String, NotItsSchema> {
-    text(row, "name").map(str::to_owned).ok_or(NotItsSchema("a row without a name"))
+    short(text(row, "name").ok_or_else(|| wrong("a row without a name"))?)
+}
+
+/// A text that is kept.
+fn short(text: &str) -> Result<String, NotItsSchema> {
+    match text.len() > TEXT_BYTES_MAX {
+        true => Err(wrong(format!("a name or type of more than {TEXT_BYTES_MAX} bytes"))),
+        false => Ok(text.to_owned()),
+    }
 }
 
 fn flag(row: &Row, column: &str) -> Result<bool, NotItsSchema> {
-    row.get(column).and_then(Value::as_bool).ok_or(NotItsSchema("a flag is missing"))
+    row.get(column).and_then(Value::as_bool).ok_or_else(|| wrong("a flag is missing"))
 }
 
 /// The members of a column: a set of one stands without its brackets.
 fn set<'a>(row: &'a Row, column: &str) -> Result<&'a [Value], NotItsSchema> {
-    let value = row.get(column).ok_or(NotItsSchema("a column is missing"))?;
-    match value.as_array().map(Vec::as_slice) {
-        Some([kind, Value::Array(members)]) if kind == "set" => Ok(members),
-        _ => Ok(std::slice::from_ref(value)),
-    }
+    let value = row.get(column).ok_or_else(|| wrong("a column is missing"))?;
+    let members = typed(value, "set").and_then(Value::as_array);
+    Ok(members.map_or(std::slice::from_ref(value), Vec::as_slice))
 }
 
 /// The one member of a column that has none or one.
@@ -319,11 +376,11 @@ fn one<'a>(row: &'a Row, column: &str) -> Option<&'a Value> {
 
 /// A column of names and values, each pair a list.
 fn map<'a>(row: &'a Row, column: &str) -> Result<&'a [Value], NotItsSchema> {
-    let value = row.get(column).ok_or(NotItsSchema("a column is missing"))?;
-    let pairs = value.as_array().filter(|a| a.len() == 2 && a[0] == "map");
-    let pairs = pairs.and_then(|a| a[1].as_array()).ok_or(NotItsSchema("a map is missing"))?;
+    let value = row.get(column).ok_or_else(|| wrong("a column is missing"))?;
+    let pairs = typed(value, "map").and_then(Value::as_array);
+    let pairs = pairs.ok_or_else(|| wrong("a map is missing"))?;
     let right = |pair: &Value| pair.as_array().is_some_and(|pair| pair.len() == 2);
-    if pairs.iter().all(right) { Ok(pairs) } else { Err(NotItsSchema("a pair is none")) }
+    if pairs.iter().all(right) { Ok(pairs) } else { Err(wrong("a pair is none")) }
 }
 
 /// What such a column has for a name.

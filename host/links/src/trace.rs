@@ -109,7 +109,8 @@ fn may_depend_on(field: &str) -> bool {
 /// One name of an interface and no list, no action with arguments, no number: a port that is
 /// not the bridge's has no name here.
 fn is_name(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic())
+    text.len() <= SENTENCE_CHARS
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:@".contains(&b))
 }
 

@@ -96,7 +96,7 @@ fn it_ends_when_it_is_dropped() {
     let folder = tempfile::tempdir().unwrap();
     listens(&folder.path().join("br0.mgmt"), b"");
     let (watch, changes) = watched(folder.path());
-    says(&changes, "not connected yet");
+    says(&changes, "it was not tried yet");
     drop(watch);
     assert!(changes.iter().count() < 1000, "and nobody is told any more");
 }

@@ -6,6 +6,7 @@ use super::verdict::{Feature, Hindrance, Missing};
 use super::{Database, Detector, Known, OurPort, Switch};
 use crate::openflow::OfPort;
 use crate::ovsdb::{BridgeFacts, Facts, InterfaceFacts};
+use crate::trace::shown;
 
 /// Bytes of a port's name that OpenFlow shows.
 const NAME_BYTES: usize = 15;
@@ -82,7 +83,7 @@ impl Detector {
             m.all || m.ports.iter().any(|p| facts.ports.get(p) == Some(port))
         };
         if let Some(mirror) = facts.bridge.mirrors.iter().find(mirrors) {
-            return Err(Hindrance::Mirror { mirror: mirror.name.clone(), interface: name.clone() });
+            return Err(Hindrance::Mirror { mirror: shown(&mirror.name), interface: name.clone() });
         }
         is_kind(ours, interface)?;
         let number = interface.number;
@@ -108,10 +109,9 @@ impl Detector {
         found.ok_or(Hindrance::NotKnown(missing))
     }
 
-    /// Whether frames of this OpenFlow port are those of an interface of ours.
-    pub(super) fn number_is(facts: &Facts, interface: &str, number: u32) -> bool {
-        let port = facts.port_of(interface).and_then(|p| p.interface(interface));
-        port.is_none_or(|i| i.number.is_none_or(|n| n == number))
+    /// The OpenFlow port of an interface of ours.
+    pub(super) fn number_of(facts: &Facts, interface: &str) -> Option<u32> {
+        facts.port_of(interface)?.interface(interface)?.number
     }
 }
 
@@ -132,7 +132,7 @@ fn bridge(facts: &BridgeFacts) -> Result<(), Hindrance> {
 
 fn is_kind(ours: &OurPort, is: &InterfaceFacts) -> Result<(), Hindrance> {
     let other = |expected: &str, found: &str| {
-        let (expected, found) = (expected.to_owned(), found.to_owned());
+        let (expected, found) = (expected.to_owned(), shown(found));
         Err(Hindrance::OtherKind { interface: ours.interface.clone(), expected, found })
     };
     if is.kind != ours.kind {

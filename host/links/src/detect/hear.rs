@@ -1,6 +1,6 @@
 //! What the switch and its database say, and which ports that concerns.
 
-use super::{Action, Hindrance, Missing};
+use super::{Action, Hindrance, Missing, Rules};
 use super::{Database, Detector, Known, Ours, Peer, Reading, Stage, Switch, Verdict};
 use crate::openflow::{Flow, Message, OfPort, PortNews, Request, Update};
 use crate::ovsdb::Facts;
@@ -15,7 +15,7 @@ impl Detector {
                 }
                 self.read_rules();
             }
-            Peer::Ovsdb => self.database = Database::Lost("it is being read".to_owned()),
+            Peer::Ovsdb => self.database = Database::Reading,
             Peer::Trace => self.tracer = None,
         }
         self.all_anew();
@@ -38,6 +38,7 @@ impl Detector {
         let xid = self.next_id();
         if let Switch::Known(known) = &mut self.switch {
             known.reading = Some(Reading { xid, ..Reading::default() });
+            known.rules = Rules::default();
             self.out.push(Action::Ask(Request::AllFlows { xid }));
         }
     }
@@ -54,17 +55,22 @@ impl Detector {
             Message::Hello
             | Message::EchoRequest { .. }
             | Message::EchoReply
-            | Message::Features { .. }
+            | Message::Features
             | Message::Other => {}
         }
     }
 
     fn refused(&mut self, xid: u32, class: u16, code: u16) {
-        let missing = Missing::Refused { class, code };
         if let Some(from) = self.asked_by(xid) {
-            return self.judge(&from, Verdict::Not(Hindrance::NotKnown(missing)), None);
+            let missing = Missing::Refused { class, code };
+            return self.judge(&from, Verdict::Not(Hindrance::NotKnown(missing)));
         }
-        if let Switch::Known(known) = &mut self.switch {
+        let asked_before = (1..=self.last_id).contains(&xid);
+        let Switch::Known(known) = &mut self.switch else { return };
+        let reading = known.reading.as_ref().is_some_and(|reading| reading.xid == xid);
+        // Nobody waits for the answer to a question of a judgement that has ended. Any other
+        // number is that of what the whole needs, or of what was not understood.
+        if reading || !asked_before {
             known.refused = Some((class, code));
             self.all_anew();
         }
@@ -125,11 +131,11 @@ impl Detector {
             match update {
                 Update::Is(flow) => {
                     touched.push((flow.key.clone(), flow.matches.in_port));
-                    known.put(flow);
+                    known.kept().put(flow);
                 }
                 Update::Gone(flow) => {
                     touched.push((flow.key.clone(), flow.matches.in_port));
-                    known.take(&flow);
+                    known.kept().take(&flow.key);
                 }
                 // We change nothing, so something was not understood.
                 Update::Ours => self.read_rules(),
@@ -148,27 +154,22 @@ impl Detector {
             return self.all_anew();
         }
         let Database::Read(Some(facts)) = &self.database else { return };
-        let meets = |name: &str, ours: &Ours| {
-            touched.iter().any(|(key, port)| {
-                let met = match &ours.stage {
-                    Stage::Judged { walk: Some(walk), .. } => walk.meets(key),
-                    _ => true,
-                };
-                met && port.is_none_or(|p| Detector::number_is(facts, name, p))
-            })
-        };
-        let hit: Vec<String> = self
-            .ours
-            .iter()
-            .filter(|(name, ours)| meets(name, ours))
-            .map(|(name, _)| name.clone())
-            .collect();
-        self.anew(|name, _| hit.iter().any(|h| h == name));
+        let hit = self.ours.iter().filter(|(name, ours)| {
+            let number = Detector::number_of(facts, name);
+            let of_it = |port: Option<u32>| port.is_none_or(|p| number.is_none_or(|n| n == p));
+            touched.iter().any(|(key, port)| of_it(*port) && ours.stage.meets(key))
+        });
+        for name in hit.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            self.begin_anew(&name, None);
+        }
     }
 
     pub(super) fn learn(&mut self, new: Option<Facts>) {
         let old = std::mem::replace(&mut self.database, Database::Read(new.clone()));
         let (Database::Read(Some(old)), Some(new)) = (old, new) else { return self.all_anew() };
+        if old == new {
+            return;
+        }
         if old.bridge != new.bridge {
             return self.all_anew();
         }
@@ -178,7 +179,7 @@ impl Detector {
 }
 
 /// Whether a port of ours stands or falls with one of which this is said.
-fn concerns(name: &str, ours: &Ours, is: &impl Fn(&str) -> bool) -> bool {
+pub(super) fn concerns(name: &str, ours: &Ours, is: &impl Fn(&str) -> bool) -> bool {
     // Where its frames go may not be known, or may be being found out.
     let asked = matches!(ours.stage, Stage::Waits { .. } | Stage::Asks(_));
     asked || is(name) || ours.towards.as_deref().is_none_or(is)
@@ -190,17 +191,8 @@ fn may_be_ours(port: &OfPort) -> bool {
 }
 
 impl Known {
-    fn put(&mut self, flow: Flow) {
-        if let Some(reading) = &mut self.reading {
-            reading.rules.put(flow.clone());
-        }
-        self.rules.put(flow);
-    }
-
-    fn take(&mut self, flow: &Flow) {
-        if let Some(reading) = &mut self.reading {
-            reading.rules.take(&flow.key);
-        }
-        self.rules.take(&flow.key);
+    /// Those that are kept: while all are being read, only these.
+    fn kept(&mut self) -> &mut Rules {
+        self.reading.as_mut().map_or(&mut self.rules, |reading| &mut reading.rules)
     }
 }

@@ -1,9 +1,10 @@
 //! What decides whether ports are joined: events with a time in, questions and verdicts out.
 //!
 //! Whatever is not known means the switch. A verdict says `joined` only when all conditions
-//! held at one moment: an answer that was asked for after the last trace comes behind all
-//! events that were before it, so that a change is either seen or is later than the verdict.
+//! held at one moment, that of the last questions: the switch and its database answer them
+//! behind all events of before, so that a change is either seen or is later than that moment.
 
+mod agenda;
 mod conditions;
 mod hear;
 mod pace;
@@ -13,16 +14,16 @@ mod verdict;
 
 pub use verdict::{Feature, Hindrance, Missing, Peer, RuleFault, RuleName, Verdict};
 
-use crate::limits::{
-    JUDGED_AT_ONCE, LOOK_MS_MAX, LOOK_MS_MIN, OURS_MAX, SETTLE_MS, TRACES_AT_ONCE,
-};
-use crate::openflow::{Message, OfPort, Request};
+use crate::limits::{LOOK_MS_MAX, LOOK_MS_MAX_PORT, LOOK_MS_MIN, LOOK_MS_MIN_PORT, OURS_MAX};
+use crate::limits::{SETTLE_MS, SETTLE_MS_MAX, TRACES_AT_ONCE};
+use crate::openflow::{FlowKey, Message, OfPort, Request};
 use crate::ovsdb::Facts;
 use crate::trace::Packets;
+use agenda::Agenda;
 use pace::Pace;
 use round::Round;
 use rules::{Rules, Walk};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A port of ours on the bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub enum Event {
     OpenFlow(Message),
     /// What the database has now; nothing: no such bridge.
     Facts(Option<Facts>),
+    /// The database answered the question with this number.
+    DatabaseAnswered(u32),
     /// The answer to a trace: its text, or why there is none.
     Traced {
         /// The number of the question.
@@ -66,6 +69,9 @@ pub enum Event {
 pub enum Action {
     /// Ask the switch.
     Ask(Request),
+    /// Ask the database for an answer with this number, which says nothing else. It comes behind
+    /// all changes until then.
+    AskDatabase(u32),
     /// Ask for a trace of such a frame of this OpenFlow port.
     Trace {
         /// The number that the answer bears.
@@ -111,6 +117,8 @@ struct Reading {
 
 enum Database {
     Lost(String),
+    /// Connected; nothing has come yet.
+    Reading,
     Read(Option<Facts>),
 }
 
@@ -129,11 +137,22 @@ enum Stage {
     /// Nothing can be asked; an event will change that.
     Still,
     /// Begin to ask then.
-    Waits { until: u64 },
+    Waits { since: u64, until: u64 },
     /// Questions are out.
     Asks(Box<Round>),
     /// Judged. Look again then, and meanwhile only rules that may be met matter.
     Judged { look: u64, walk: Option<Walk> },
+}
+
+impl Stage {
+    /// Whether a change of this rule may matter.
+    fn meets(&self, key: &FlowKey) -> bool {
+        match self {
+            Stage::Asks(round) => round.walk.meets(key),
+            Stage::Judged { walk: Some(walk), .. } => walk.meets(key),
+            Stage::Still | Stage::Waits { .. } | Stage::Judged { walk: None, .. } => true,
+        }
+    }
 }
 
 /// A trace that was asked for, and by which judgement.
@@ -143,6 +162,9 @@ struct Traced {
     packets: Packets,
 }
 
+/// What holds for a port beyond the limit.
+static TOO_MANY_PORTS: Verdict = Verdict::Not(Hindrance::TooManyPorts);
+
 /// Finds out which ports of ours are joined.
 pub struct Detector {
     now: u64,
@@ -150,6 +172,9 @@ pub struct Detector {
     database: Database,
     tracer: Option<String>,
     ours: BTreeMap<String, Ours>,
+    /// Interfaces that were declared beyond the limit.
+    beyond: BTreeSet<String>,
+    agenda: Agenda,
     traces: BTreeMap<u32, Traced>,
     pace: Pace,
     last_id: u32,
@@ -158,13 +183,15 @@ pub struct Detector {
 
 impl Default for Detector {
     fn default() -> Self {
-        let yet = || "not connected yet".to_owned();
+        let yet = || "it was not tried yet".to_owned();
         Detector {
             now: 0,
             switch: Switch::Lost(yet()),
             database: Database::Lost(yet()),
             tracer: Some(yet()),
             ours: BTreeMap::new(),
+            beyond: BTreeSet::new(),
+            agenda: Agenda::default(),
             traces: BTreeMap::new(),
             pace: Pace::default(),
             last_id: 0,
@@ -186,6 +213,7 @@ impl Detector {
             Event::Lost(peer, why) => self.lost(peer, why),
             Event::OpenFlow(message) => self.hear(message),
             Event::Facts(facts) => self.learn(facts),
+            Event::DatabaseAnswered(id) => self.database_answered(id),
             Event::Traced { id, said } => self.traced(id, said),
             Event::Tick => {}
         }
@@ -195,53 +223,76 @@ impl Detector {
 
     /// When to be called again though nothing happened.
     pub fn wake(&self) -> Option<u64> {
-        // An answer lets the next ones begin.
-        let full = self.judged_now() >= JUDGED_AT_ONCE;
-        let of = |o: &Ours| match &o.stage {
-            Stage::Asks(round) => Some(round.ends()),
-            Stage::Waits { until: at } | Stage::Judged { look: at, .. } if !full => Some(*at),
-            Stage::Still | Stage::Waits { .. } | Stage::Judged { .. } => None,
-        };
-        self.ours.values().filter_map(of).chain(self.pace.wake()).min()
+        self.agenda.wake().into_iter().chain(self.pace.wake()).min()
     }
 
     /// What holds for frames of an interface of ours.
     pub fn verdict(&self, from: &str) -> Option<&Verdict> {
-        self.ours.get(from).map(|o| &o.verdict)
+        let beyond = || self.beyond.contains(from).then_some(&TOO_MANY_PORTS);
+        self.ours.get(from).map(|o| &o.verdict).or_else(beyond)
     }
 
     /// What holds for frames from one interface of ours to another one: each has at most one
     /// to which it is joined.
     pub fn between(&self, from: &str, to: &str) -> Option<Verdict> {
         let elsewhere = |t: &str| Verdict::Not(Hindrance::JoinedTo(t.to_owned()));
-        self.ours.get(to)?;
+        self.verdict(to)?;
         Some(match self.verdict(from)? {
             Verdict::Joined { to: t } | Verdict::Anew { was: t } if t != to => elsewhere(t),
             other => other.clone(),
         })
     }
 
-    /// Whether all frames from one interface of ours go to another one, and only there.
-    pub fn joined(&self, from: &str, to: &str) -> bool {
-        matches!(self.verdict(from), Some(Verdict::Joined { to: t }) if t == to)
+    /// A port whose declaration is new begins without a verdict, and whoever is joined to it is
+    /// judged anew. Each difference is told.
+    fn take_ports(&mut self, ports: Vec<OurPort>) {
+        let told = self.verdicts();
+        let (mut declared, mut beyond) = (BTreeMap::new(), BTreeSet::new());
+        for port in ports {
+            // Of two with one name the last one counts.
+            if declared.len() < OURS_MAX || declared.contains_key(&port.interface) {
+                declared.insert(port.interface.clone(), port);
+            } else {
+                beyond.insert(port.interface);
+            }
+        }
+        self.beyond = beyond;
+        let goes = |(name, ours): &(&String, &Ours)| declared.get(*name) != Some(&ours.port);
+        let mut changed: BTreeSet<String> =
+            self.ours.iter().filter(goes).map(|(name, _)| name.clone()).collect();
+        for name in &changed {
+            self.move_to(name, Stage::Still);
+            self.ours.remove(name);
+        }
+        declared.retain(|name, _| !self.ours.contains_key(name));
+        for (name, port) in declared {
+            let verdict = Verdict::Not(Hindrance::NotKnown(Missing::Judgement));
+            let (stage, towards, patience) = (Stage::Still, None, LOOK_MS_MIN);
+            self.ours.insert(name.clone(), Ours { port, verdict, stage, towards, patience });
+            changed.insert(name);
+        }
+        self.tell_since(&told);
+        self.anew(|name, ours| hear::concerns(name, ours, &|n| changed.contains(n)));
     }
 
-    fn take_ports(&mut self, ports: Vec<OurPort>) {
-        let mut old = std::mem::take(&mut self.ours);
-        for port in ports.into_iter().take(OURS_MAX) {
-            let name = port.interface.clone();
-            let same = old.remove(&name).filter(|o| o.port == port);
-            let ours = same.unwrap_or(Ours {
-                port,
-                verdict: Verdict::Not(Hindrance::NotKnown(Missing::Judgement)),
-                stage: Stage::Still,
-                towards: None,
-                patience: LOOK_MS_MIN,
-            });
-            self.ours.insert(name, ours);
+    fn verdicts(&self) -> BTreeMap<String, Verdict> {
+        let names = self.ours.keys().chain(&self.beyond);
+        let each = |name: &String| Some((name.clone(), self.verdict(name)?.clone()));
+        names.filter_map(each).collect()
+    }
+
+    /// Tells which verdicts are others than these.
+    fn tell_since(&mut self, told: &BTreeMap<String, Verdict>) {
+        let now = self.verdicts();
+        for name in told.keys().filter(|name| !now.contains_key(*name)) {
+            let verdict = Verdict::Not(Hindrance::NotDeclared);
+            self.out.push(Action::Changed { from: name.clone(), verdict });
         }
-        // A port that stays may have lost the one that it is joined to.
-        self.all_anew();
+        for (from, verdict) in now {
+            if told.get(&from) != Some(&verdict) {
+                self.out.push(Action::Changed { from, verdict });
+            }
+        }
     }
 
     fn next_id(&mut self) -> u32 {
@@ -259,6 +310,7 @@ impl Detector {
         };
         match &self.database {
             Database::Lost(why) => return not_known(Missing::Peer(Peer::Ovsdb, why.clone())),
+            Database::Reading => return not_known(Missing::Rows),
             Database::Read(None) => return not_known(Missing::Bridge),
             Database::Read(Some(_)) => {}
         }
@@ -292,22 +344,45 @@ impl Detector {
 
     /// Something happened that may change what holds for these ports.
     fn anew(&mut self, concerned: impl Fn(&str, &Ours) -> bool) {
+        let hit = self.ours.iter().filter(|(name, ours)| concerned(name, ours));
+        let hit: Vec<String> = hit.map(|(name, _)| name.clone()).collect();
         let blocked = self.blocked();
-        let until = self.now + SETTLE_MS;
-        for (name, ours) in self.ours.iter_mut().filter(|(name, ours)| concerned(name, ours)) {
-            ours.patience = LOOK_MS_MIN;
-            let (verdict, stage) = match (&blocked, &ours.verdict) {
-                (Some(why), _) => (Some(Verdict::Not(why.clone())), Stage::Still),
-                (None, Verdict::Joined { to }) => {
-                    (Some(Verdict::Anew { was: to.clone() }), Stage::Waits { until })
-                }
-                (None, _) => (None, Stage::Waits { until }),
-            };
-            ours.stage = stage;
-            if let Some(verdict) = verdict {
-                Self::set(&mut self.out, name, ours, verdict);
-            }
+        for name in hit {
+            self.begin_anew(&name, blocked.as_ref());
         }
+    }
+
+    fn begin_anew(&mut self, name: &str, blocked: Option<&Hindrance>) {
+        let patience = self.per_port(LOOK_MS_MIN, LOOK_MS_MIN_PORT);
+        let ours = self.ours.get_mut(name).expect("it is one of ours");
+        ours.patience = patience;
+        let verdict = match (blocked, &ours.verdict) {
+            (Some(why), _) => Some(Verdict::Not(why.clone())),
+            (None, Verdict::Joined { to }) => Some(Verdict::Anew { was: to.clone() }),
+            (None, _) => None,
+        };
+        let since = match ours.stage {
+            Stage::Waits { since, .. } => since,
+            Stage::Still | Stage::Asks(_) | Stage::Judged { .. } => self.now,
+        };
+        let until = (self.now + SETTLE_MS).min(since + SETTLE_MS_MAX);
+        if let Some(verdict) = verdict {
+            Self::set(&mut self.out, name, ours, verdict);
+        }
+        let waits = Stage::Waits { since, until };
+        self.move_to(name, if blocked.is_some() { Stage::Still } else { waits });
+    }
+
+    /// A time, or with many ports one that grows with them.
+    fn per_port(&self, ms: u64, each: u64) -> u64 {
+        ms.max(each * u64::try_from(self.ours.len()).unwrap_or(u64::MAX))
+    }
+
+    /// The only way from one stage to another one.
+    fn move_to(&mut self, name: &str, stage: Stage) {
+        let ours = self.ours.get_mut(name).expect("it is one of ours");
+        self.agenda.moved(name, &ours.stage, &stage);
+        ours.stage = stage;
     }
 
     fn set(out: &mut Vec<Action>, name: &str, ours: &mut Ours, verdict: Verdict) {
@@ -317,56 +392,47 @@ impl Detector {
         }
     }
 
-    /// Ends a judgement.
-    fn judge(&mut self, from: &str, verdict: Verdict, walk: Option<Walk>) {
+    /// Ends a judgement. Rules that its frames cannot meet do not change it.
+    fn judge(&mut self, from: &str, verdict: Verdict) {
+        let longest = self.per_port(LOOK_MS_MAX, LOOK_MS_MAX_PORT);
         let Some(ours) = self.ours.get_mut(from) else { return };
         let look = self.now + ours.patience;
-        ours.patience = (ours.patience * 2).min(LOOK_MS_MAX);
+        ours.patience = (ours.patience * 2).min(longest);
+        let walk = match &ours.stage {
+            Stage::Asks(round) => Some(round.walk.clone()),
+            Stage::Still | Stage::Waits { .. } | Stage::Judged { .. } => None,
+        };
         assert!(
             !matches!(verdict, Verdict::Joined { .. }) || walk.is_some(),
             "who is joined has met rules"
         );
-        ours.stage = Stage::Judged { look, walk };
         Self::set(&mut self.out, from, ours, verdict);
+        self.move_to(from, Stage::Judged { look, walk });
     }
 
     /// Begins what is due, ends what took too long, and asks for traces as many as may be out.
     fn go_on(&mut self) {
-        let due = |o: &Ours| match &o.stage {
-            Stage::Still => false,
-            Stage::Waits { until } => *until <= self.now,
-            Stage::Asks(round) => round.ends() <= self.now,
-            Stage::Judged { look, .. } => *look <= self.now,
-        };
-        let due: Vec<String> =
-            self.ours.iter().filter(|(_, o)| due(o)).map(|(name, _)| name.clone()).collect();
-        for from in due {
-            match &self.ours[&from].stage {
-                Stage::Asks(_) => {
-                    let late = Verdict::Not(Hindrance::NotKnown(Missing::Answer));
-                    self.judge(&from, late, None);
-                }
-                _ if self.judged_now() < JUDGED_AT_ONCE => self.begin(&from),
-                _ => {}
-            }
+        while let Some(from) = self.agenda.late(self.now) {
+            self.judge(&from, Verdict::Not(Hindrance::NotKnown(Missing::Answer)));
+        }
+        while let Some(from) = self.agenda.next(self.now) {
+            self.begin(&from);
         }
         self.ask_traces();
     }
 
-    fn judged_now(&self) -> usize {
-        self.ours.values().filter(|o| matches!(o.stage, Stage::Asks(_))).count()
-    }
-
     fn ask_traces(&mut self) {
-        for (from, ours) in &mut self.ours {
-            let Stage::Asks(round) = &mut ours.stage else { continue };
+        for from in self.agenda.asking() {
+            let Some(Ours { stage: Stage::Asks(round), .. }) = self.ours.get_mut(from) else {
+                continue;
+            };
             while self.traces.len() < TRACES_AT_ONCE
                 && let Some(packets) = round.next_trace()
             {
                 self.last_id = self.last_id.checked_add(1).unwrap_or(1);
                 let (id, in_port) = (self.last_id, round.in_port);
                 let asked =
-                    Traced { from: from.clone(), round: round.id, packets: packets.clone() };
+                    Traced { from: from.to_owned(), round: round.id, packets: packets.clone() };
                 self.traces.insert(id, asked);
                 self.out.push(Action::Trace { id, in_port, packets });
             }

@@ -1,19 +1,19 @@
 //! One judgement of a port: flags that are missing, traces, then what must be asked last.
 
 use super::rules::Walk;
-use super::{Action, Detector, Hindrance, Missing, Stage, Switch, Verdict};
+use super::{Action, Detector, Hindrance, Missing, Ours, Stage, Switch, Verdict};
 use crate::limits::{FLAGS_ASKED_MAX, JUDGE_MS};
 use crate::openflow::{Flow, Request};
 use crate::trace::{Fate, Packets, all_packets, fate, shown};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 /// How far a judgement is.
 pub(super) struct Round {
     pub(super) id: u32,
     pub(super) in_port: u32,
     began: u64,
-    walk: Walk,
-    to_trace: Vec<Packets>,
+    pub(super) walk: Walk,
+    to_trace: VecDeque<Packets>,
     traces_out: usize,
     /// Numbers of questions for rules.
     flags: BTreeSet<u32>,
@@ -24,11 +24,19 @@ pub(super) struct Round {
 /// What is asked behind the last trace.
 enum Last {
     NotYet,
-    /// The tables, then the configuration.
+    /// With this number; who has answered in full.
     Asked {
         xid: u32,
-        tables: bool,
+        answered: Answered,
     },
+}
+
+/// All of them must have.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Answered {
+    tables: bool,
+    config: bool,
+    database: bool,
 }
 
 impl Round {
@@ -37,9 +45,17 @@ impl Round {
     }
 
     pub(super) fn next_trace(&mut self) -> Option<Packets> {
-        let next = self.to_trace.pop()?;
+        let next = self.to_trace.pop_front()?;
         self.traces_out += 1;
         Some(next)
+    }
+
+    /// What has answered so far, if this is the number of the last questions.
+    fn answered(&mut self, number: u32) -> Option<&mut Answered> {
+        match &mut self.last {
+            Last::Asked { xid, answered } if *xid == number => Some(answered),
+            Last::Asked { .. } | Last::NotYet => None,
+        }
     }
 
     fn complete(&self) -> bool {
@@ -60,10 +76,9 @@ impl Detector {
                     let (xid, key) = (*xid, key.clone());
                     self.out.push(Action::Ask(Request::OneFlow { xid, key }));
                 }
-                let ours = self.ours.get_mut(from).expect("it is one of ours");
-                ours.stage = Stage::Asks(Box::new(round));
+                self.move_to(from, Stage::Asks(Box::new(round)));
             }
-            Err(why) => self.judge(from, Verdict::Not(why), None),
+            Err(why) => self.judge(from, Verdict::Not(why)),
         }
     }
 
@@ -71,7 +86,7 @@ impl Detector {
         let in_port = self.sender(from)?;
         let (walk, to_trace) = {
             let rules = self.rules()?;
-            (rules.walk(in_port)?, all_packets(rules.types()?))
+            (rules.walk(in_port)?, all_packets(rules.types()?).into())
         };
         if walk.unclear.len() > FLAGS_ASKED_MAX {
             self.read_rules();
@@ -84,17 +99,22 @@ impl Detector {
     }
 
     /// The round that a question belongs to.
-    fn round_of(&mut self, asked: impl Fn(&Round) -> bool) -> Option<(String, &mut Round)> {
-        self.ours.iter_mut().find_map(|(name, ours)| match &mut ours.stage {
-            Stage::Asks(round) if asked(round) => Some((name.clone(), &mut **round)),
+    fn round_of(&mut self, asked: impl Fn(&mut Round) -> bool) -> Option<(String, &mut Round)> {
+        let asking = self.agenda.asking();
+        let found = asking.map(str::to_owned).find(|name| match self.ours.get_mut(name) {
+            Some(Ours { stage: Stage::Asks(round), .. }) => asked(round),
+            _ => false,
+        })?;
+        match &mut self.ours.get_mut(&found)?.stage {
+            Stage::Asks(round) => Some((found, round)),
             _ => None,
-        })
+        }
     }
 
     /// The port whose judgement asked with this number.
     pub(super) fn asked_by(&mut self, xid: u32) -> Option<String> {
-        let last = |r: &Round| matches!(r.last, Last::Asked { xid: x, .. } if x == xid);
-        self.round_of(|r| r.flags.contains(&xid) || last(r)).map(|(from, _)| from)
+        let asked = |r: &mut Round| r.flags.contains(&xid) || r.answered(xid).is_some();
+        self.round_of(asked).map(|(from, _)| from)
     }
 
     pub(super) fn traced(&mut self, id: u32, said: Result<String, String>) {
@@ -106,7 +126,7 @@ impl Detector {
             Ok(to) => round.to = Some(to),
             Err(why) => {
                 let why = self.explained(&from, why);
-                return self.judge(&from, Verdict::Not(why), None);
+                return self.judge(&from, Verdict::Not(why));
             }
         }
         self.maybe_last(&from);
@@ -151,6 +171,7 @@ impl Detector {
                 // A way over another bridge ends at the same port, but its rules are not ours.
                 match walk.outputs.iter().find(|port| **port != number) {
                     Some(other) => Err(Hindrance::OtherOutput(*other)),
+                    None if walk.outputs.is_empty() => Err(Hindrance::NoOutput),
                     None if !walk.unclear.is_empty() => Err(Hindrance::NotKnown(Missing::Rules)),
                     None => Ok(walk),
                 }
@@ -158,39 +179,47 @@ impl Detector {
         };
         let walk = match checked {
             Ok(checked) => checked,
-            Err(why) => return self.judge(from, Verdict::Not(why), None),
+            Err(why) => return self.judge(from, Verdict::Not(why)),
         };
         let xid = self.next_id();
         let ours = self.ours.get_mut(from).expect("it is being judged");
         let Stage::Asks(round) = &mut ours.stage else { return };
-        (round.walk, round.last) = (walk, Last::Asked { xid, tables: false });
+        (round.walk, round.last) = (walk, Last::Asked { xid, answered: Answered::default() });
         self.out.push(Action::Ask(Request::Tables { xid }));
         self.out.push(Action::Ask(Request::Config { xid }));
+        self.out.push(Action::AskDatabase(xid));
     }
 
     pub(super) fn tables(&mut self, xid: u32, evicting: &[u8], more: bool) {
-        let asked = |r: &Round| matches!(r.last, Last::Asked { xid: x, .. } if x == xid);
-        let Some((from, round)) = self.round_of(asked) else { return };
+        let Some((from, round)) = self.round_of(|r| r.answered(xid).is_some()) else { return };
         let met = evicting.iter().find(|t| round.walk.floors.contains_key(t)).copied();
         if let Some(table) = met {
-            return self.judge(&from, Verdict::Not(Hindrance::Evicts(table)), None);
+            return self.judge(&from, Verdict::Not(Hindrance::Evicts(table)));
         }
-        round.last = Last::Asked { xid, tables: !more };
+        self.answers(xid, |answered| answered.tables = !more);
     }
 
     pub(super) fn config(&mut self, xid: u32, flags: u16) {
         const FRAGMENTS: u16 = 3;
-        let asked = |r: &Round| matches!(r.last, Last::Asked { xid: x, .. } if x == xid);
-        let Some((from, round)) = self.round_of(asked) else { return };
-        let Last::Asked { tables, .. } = round.last else { return };
-        let (walk, to) = (round.walk.clone(), round.to.clone());
-        match (flags & FRAGMENTS, tables, to) {
-            (0, true, Some(to)) => self.judge(&from, Verdict::Joined { to }, Some(walk)),
-            (0, _, _) => {
-                let why = Hindrance::NotKnown(Missing::Answer);
-                self.judge(&from, Verdict::Not(why), None);
-            }
-            _ => self.judge(&from, Verdict::Not(Hindrance::Fragments), None),
+        let Some((from, _)) = self.round_of(|r| r.answered(xid).is_some()) else { return };
+        if flags & FRAGMENTS != 0 {
+            return self.judge(&from, Verdict::Not(Hindrance::Fragments));
+        }
+        self.answers(xid, |answered| answered.config = true);
+    }
+
+    pub(super) fn database_answered(&mut self, id: u32) {
+        self.answers(id, |answered| answered.database = true);
+    }
+
+    /// One of the last questions is answered. Once all are, the port is joined.
+    fn answers(&mut self, xid: u32, which: impl Fn(&mut Answered)) {
+        let Some((from, round)) = self.round_of(|r| r.answered(xid).is_some()) else { return };
+        let Some(answered) = round.answered(xid) else { return };
+        which(answered);
+        if *answered == (Answered { tables: true, config: true, database: true }) {
+            let to = round.to.clone().expect("the last questions come after the traces");
+            self.judge(&from, Verdict::Joined { to });
         }
     }
 }

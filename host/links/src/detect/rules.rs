@@ -1,7 +1,7 @@
 //! The switch's rules, and which of them frames of a port may meet.
 
 use super::verdict::{Hindrance, RuleFault, RuleName};
-use crate::limits::{NAMED_TYPES_MAX, RULES_MAX};
+use crate::limits::{NAMED_TYPES_MAX, RULES_BYTES_MAX, RULES_MAX};
 use crate::openflow::{Flow, FlowKey, Instructions, Step};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,15 +14,18 @@ pub(super) struct Rules {
     tables: BTreeMap<u8, BTreeMap<Place, Flow>>,
     types: BTreeMap<u16, usize>,
     count: usize,
+    /// Bytes of all of them.
+    bytes: usize,
     /// Not all were kept.
     overflowed: bool,
 }
 
 /// What frames of a port may meet: each table, with the priority of the rule that takes all
-/// that reach it.
+/// of them. Without such a rule the table itself decides about the rest (`ovs-ofctl
+/// mod-table`): it may send them to the next table, and nobody tells when that changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Walk {
-    pub(super) floors: BTreeMap<u8, Option<u16>>,
+    pub(super) floors: BTreeMap<u8, u16>,
     /// The ports that they send to.
     pub(super) outputs: BTreeSet<u32>,
     /// Rules whose flags are not known.
@@ -33,8 +36,7 @@ impl Walk {
     /// Whether a rule may be met. One below a rule that takes all is not, nor one in a table
     /// that nothing sends to; a change of that is a change of a rule that may be met.
     pub(super) fn meets(&self, key: &FlowKey) -> bool {
-        let floor = self.floors.get(&key.table);
-        floor.is_some_and(|floor| floor.is_none_or(|floor| key.priority >= floor))
+        self.floors.get(&key.table).is_some_and(|floor| key.priority >= *floor)
     }
 }
 
@@ -42,11 +44,13 @@ impl Rules {
     pub(super) fn put(&mut self, flow: Flow) {
         let dl_type = flow.matches.dl_type;
         self.take(&flow.key);
-        if self.count >= RULES_MAX {
+        let bytes = weight(&flow);
+        if self.count >= RULES_MAX || self.bytes + bytes > RULES_BYTES_MAX {
             self.overflowed = true;
             return;
         }
         self.count += 1;
+        self.bytes += bytes;
         if let Some(t) = dl_type {
             *self.types.entry(t).or_default() += 1;
         }
@@ -60,6 +64,7 @@ impl Rules {
             return;
         };
         self.count -= 1;
+        self.bytes -= weight(&old);
         if let Some(t) = old.matches.dl_type
             && let Some(n) = self.types.get_mut(&t)
         {
@@ -120,10 +125,19 @@ impl Rules {
                     floor = Some(flow.key.priority);
                 }
             }
-            walk.floors.insert(table, floor);
+            walk.floors.insert(table, floor.ok_or(Hindrance::TableDecides(table))?);
         }
         Ok(walk)
     }
+}
+
+/// Bytes that a rule takes here: the fields of its match stand in its place as well.
+fn weight(flow: &Flow) -> usize {
+    let steps = match &flow.does {
+        Instructions::Sends(steps) => size_of_val(&steps[..]),
+        Instructions::Else(_) => 0,
+    };
+    size_of::<(Place, Flow)>() + 2 * flow.key.fields.len() + steps
 }
 
 /// Where a rule sends frames, if that is all that it does.

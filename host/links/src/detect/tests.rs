@@ -6,10 +6,12 @@ mod world;
 
 use super::*;
 use crate::limits::{
-    CALM_WINDOWS, JUDGE_MS, JUDGED_AT_ONCE, NAMED_TYPES_MAX, PACE_CALM, PACE_MAX, PACE_MS,
+    CALM_WINDOWS, JUDGE_MS, JUDGED_AT_ONCE, MATCH_BYTES_MAX, NAMED_TYPES_MAX, PACE_CALM, PACE_MAX,
+    PACE_MS, RULES_BYTES_MAX,
 };
 use crate::openflow::{ActionFault, Flow, Instructions, Match, PortNews, Step, Update};
 use crate::ovsdb::{InterfaceFacts, Mirror, PortFacts};
+use crate::trace::all_packets;
 use world::{World, flow, joined};
 
 /// Breaks something in a world that is joined, looks, mends it, looks again.
@@ -41,13 +43,13 @@ fn has(interface: &str, feature: Feature) -> Hindrance {
 #[test]
 fn two_ports_that_rules_join_are_joined_both_ways() {
     let w = World::joined();
-    assert!(w.detector.joined("a", "b") && w.detector.joined("b", "a"));
-    assert!(!w.detector.joined("a", "a") && !w.detector.joined("a", "c"));
+    assert!(w.joins("a", "b") && w.joins("b", "a"));
+    assert!(!w.joins("a", "a") && !w.joins("a", "c"));
     let elsewhere = Verdict::Not(Hindrance::JoinedTo("b".to_owned()));
     assert_eq!(w.detector.between("a", "b"), Some(joined("b")));
     assert_eq!(w.detector.between("a", "c"), Some(elsewhere));
     assert_eq!(w.detector.between("a", "nobody"), None);
-    assert!(matches!(w.verdict("c"), Verdict::Not(Hindrance::Dropped(_))), "no rule is for c");
+    assert_eq!(w.verdict("c"), &Verdict::Not(Hindrance::TableDecides(0)), "no rule is for c");
 }
 
 #[test]
@@ -324,6 +326,47 @@ fn tables_are_followed() {
     // A table that sends to itself is no endless walk.
     w.change(|w| w.switch.flows[2] = flow(4, 1, Some(3), None, &[Step::Table(4)]));
     w.settle();
+    assert_eq!(w.verdict("a"), &Verdict::Not(Hindrance::TableDecides(4)));
+}
+
+/// A table without a rule for all frames may send the rest to the next one (`mod-table
+/// continue`): rules of that one join, and the walk does not come there.
+#[test]
+fn a_table_that_decides_about_some_frames_hinders() {
+    let next = |w: &mut World| {
+        w.switch.misses_go_on = vec![0, 1];
+        w.switch.flows[0] = flow(2, 100, Some(1), None, &[Step::Output(2)]);
+    };
+    let decides = Verdict::Not(Hindrance::TableDecides(0));
+    let mut w = World::joined();
+    w.change(next);
+    w.settle();
+    assert_eq!(w.verdict("a"), &decides);
+    // Rules for some kinds of frames are not one for all.
+    w.change(|w| w.switch.flows.push(flow(0, 200, Some(1), Some(0x0806), &[Step::Output(2)])));
+    w.settle();
+    assert_eq!(w.verdict("a"), &decides);
+    // Nor is one in the table that the first one sends to.
+    w.change(|w| w.switch.flows.push(flow(0, 100, Some(1), None, &[Step::Table(1)])));
+    w.settle();
+    assert_eq!(w.verdict("a"), &Verdict::Not(Hindrance::TableDecides(1)));
+    w.change(|w| w.switch.flows.push(flow(1, 100, Some(1), None, &[Step::Table(2)])));
+    w.settle();
+    assert_eq!(w.verdict("a"), &joined("b"));
+}
+
+/// A trace that ends at the receiver though no rule sends anything there is not believed.
+#[test]
+fn rules_without_an_output_hinder() {
+    let mut w = World::joined();
+    const THERE: &str = "Final flow: unchanged\nMegaflow: recirc_id=0,eth,in_port=a,dl_type=0x0806\nDatapath actions: b";
+    w.switch.traces.push((1, |_| true, THERE));
+    w.change(|w| w.switch.flows[0] = flow(0, 100, Some(1), None, &[]));
+    w.settle();
+    assert_eq!(w.verdict("a"), &Verdict::Not(Hindrance::NoOutput));
+    w.switch.traces.clear();
+    w.pass(LOOK_MS_MAX);
+    w.answer_all();
     assert!(matches!(w.verdict("a"), Verdict::Not(Hindrance::Dropped(_))));
 }
 
@@ -400,6 +443,30 @@ fn the_verdict_waits_for_an_answer_behind_all_events() {
     let rule = RuleName { table: 0, priority: 100, cookie: 8 };
     let expected = Hindrance::Rule(rule, RuleFault::IdleTimeout(3));
     assert_eq!(w.verdict("a"), &Verdict::Not(expected));
+}
+
+/// The same of the database: what it changed before it was asked comes before its answer.
+#[test]
+fn the_verdict_waits_for_an_answer_behind_all_changes_of_the_database() {
+    let mut w = World::joined();
+    w.change(|w| w.switch.flows[0].cookie = 8);
+    w.pass(SETTLE_MS);
+    let of_database = |a: &Action| matches!(a, Action::AskDatabase(_));
+    while !w.asked.iter().all(of_database) {
+        w.answer_one();
+        w.asked.sort_by_key(of_database);
+    }
+    assert_eq!(w.asked.len(), 1);
+    assert_eq!(w.verdict("a"), &Verdict::Anew { was: "b".to_owned() }, "the switch alone");
+    let late = w.asked.clone();
+    w.change(|w| w.switch.facts.bridge.sflow = true);
+    w.answer_all();
+    assert_eq!(w.verdict("a"), &Verdict::Anew { was: "b".to_owned() }, "an old answer");
+    w.settle();
+    assert_eq!(w.verdict("a"), &Verdict::Not(Hindrance::Sflow));
+    w.asked = late;
+    w.answer_all();
+    assert_eq!(w.verdict("a"), &Verdict::Not(Hindrance::Sflow));
 }
 
 #[test]
@@ -498,6 +565,36 @@ fn more_types_and_rules_than_are_kept_hinder() {
         rules.put(flow(0, 9, Some(n), None, &[]));
     }
     assert!(rules.overflowed());
+    // Fewer that are longer. What goes makes room.
+    let mut rules = Rules::default();
+    let long = |n: u32| {
+        let mut long = flow(0, 9, Some(n), None, &[]);
+        long.key.fields.resize(MATCH_BYTES_MAX, 0);
+        long.key.fields[..4].copy_from_slice(&n.to_be_bytes());
+        long
+    };
+    // The fields of each stand there twice.
+    let all = u32::try_from(RULES_BYTES_MAX / MATCH_BYTES_MAX / 2).unwrap();
+    for n in 0..2 * all {
+        rules.put(long(n));
+        rules.take(&long(n).key);
+    }
+    assert!(!rules.overflowed());
+    (0..all - all / 4).for_each(|n| rules.put(long(n)));
+    assert!(!rules.overflowed());
+    (all - all / 4..all).for_each(|n| rules.put(long(n)));
+    assert!(rules.overflowed());
+}
+
+/// Two copies of all rules would be twice the memory.
+#[test]
+fn rules_are_not_kept_while_all_are_read_again() {
+    let mut w = World::joined();
+    w.tell(Event::OpenFlow(Message::Updates(vec![Update::Paused, Update::Resumed])));
+    let Switch::Known(known) = &w.detector.switch else { panic!() };
+    assert!(known.reading.is_some() && known.rules.walk(1).is_err(), "no rule is there");
+    w.settle();
+    assert!(w.joins("a", "b"));
 }
 
 #[test]
@@ -516,20 +613,143 @@ fn a_switch_that_does_not_answer_or_refuses_hinders() {
     assert_eq!((w.verdict("a"), w.verdict("b")), (&refused, &refused));
 }
 
+/// A refusal is that of one judgement, of none any more, or of what all need.
+#[test]
+fn refusals_are_told_apart_by_their_numbers() {
+    let refusal = |xid| Event::OpenFlow(Message::Error { xid, class: 1, code: 2 });
+    let refused = Verdict::Not(Hindrance::NotKnown(Missing::Refused { class: 1, code: 2 }));
+    let mut w = World::joined();
+    let number = |w: &World| {
+        w.asked.iter().rev().find_map(|a| match a {
+            Action::Ask(Request::OneFlow { xid, .. } | Request::AllFlows { xid }) => Some(*xid),
+            _ => None,
+        })
+    };
+    let asks = |w: &mut World, cookie| {
+        w.change(|w| w.switch.flows[0].cookie = cookie);
+        w.pass(SETTLE_MS);
+        number(w).expect("a question for flags")
+    };
+    let old = asks(&mut w, 8);
+    let new = asks(&mut w, 9);
+    w.tell(refusal(old));
+    assert_eq!(w.verdict("a"), &Verdict::Anew { was: "b".to_owned() }, "nobody waits for it");
+    w.settle();
+    assert!(w.joins("a", "b") && new != old);
+    let of_one = asks(&mut w, 10);
+    w.tell(refusal(of_one));
+    assert_eq!((w.verdict("a"), w.verdict("b")), (&refused, &joined("a")));
+    w.settle();
+    assert_eq!(w.verdict("a"), &joined("b"), "it is asked again");
+    w.asked.clear();
+    w.tell(Event::OpenFlow(Message::Updates(vec![Update::Paused, Update::Resumed])));
+    let of_all = number(&w).expect("a question for all rules");
+    w.tell(refusal(of_all));
+    assert_eq!((w.verdict("a"), w.verdict("b")), (&refused, &refused));
+    let mut w = World::joined();
+    w.tell(refusal(u32::MAX));
+    assert_eq!((w.verdict("a"), w.verdict("b")), (&refused, &refused), "never asked");
+}
+
 #[test]
 fn ports_of_ours_come_and_go() {
     let mut w = World::joined();
     let mut two = world::ours();
     let b = two.remove(1);
     w.tell(Event::Ours(two.clone()));
-    assert!(!w.detector.joined("a", "b"), "withdrawn at once");
+    assert!(!w.joins("a", "b"), "withdrawn at once");
     w.settle();
     assert_eq!(w.verdict("a"), &Verdict::Not(Hindrance::NotOurs("b".to_owned())));
     assert_eq!(w.detector.verdict("b"), None);
     two.push(b);
     w.tell(Event::Ours(two));
     w.settle();
-    assert!(w.detector.joined("a", "b") && w.detector.joined("b", "a"));
+    assert!(w.joins("a", "b") && w.joins("b", "a"));
+}
+
+/// Who only follows the events knows what the detector knows.
+#[test]
+fn each_change_of_a_declaration_is_told() {
+    let mut w = World::joined();
+    let told = |w: &mut World, ours: Vec<OurPort>| {
+        w.changes.clear();
+        w.tell(Event::Ours(ours));
+        w.changes.clone()
+    };
+    let all = world::ours();
+    assert_eq!(told(&mut w, all.clone()), [], "nothing is another one");
+    assert_eq!(w.verdict("a"), &joined("b"));
+    let mut other = all.clone();
+    other[0].mtu = 1400;
+    let not = |hindrance| Verdict::Not(hindrance);
+    let unknown = || not(Hindrance::NotKnown(Missing::Judgement));
+    let b_anew = ("b".to_owned(), Verdict::Anew { was: "a".to_owned() });
+    assert_eq!(told(&mut w, other), [("a".to_owned(), unknown()), b_anew.clone()]);
+    w.settle();
+    assert_eq!(w.verdict("a"), &joined("b"));
+    w.tell(Event::Ours(all.clone()));
+    w.settle();
+    let gone = ("a".to_owned(), not(Hindrance::NotDeclared));
+    assert_eq!(told(&mut w, all[1..].to_vec()), [gone, b_anew]);
+    // Beyond the limit, and back. The others stay as they are.
+    w.settle();
+    let many: Vec<OurPort> = (0..OURS_MAX - 2)
+        .map(|n| OurPort { interface: format!("x{n}"), ..all[2].clone() })
+        .collect();
+    let with = |last: &[OurPort]| [&all[1..], &many, last].concat();
+    let a = |verdict: &Verdict| [("a".to_owned(), verdict.clone())];
+    told(&mut w, with(&[]));
+    let before = w.verdict("c").clone();
+    let beyond = not(Hindrance::TooManyPorts);
+    assert_eq!(told(&mut w, with(&all[..1])), a(&beyond));
+    assert_eq!(w.detector.verdict("a"), Some(&beyond));
+    assert_eq!(w.detector.between("b", "a"), Some(w.verdict("b").clone()));
+    assert_eq!(told(&mut w, with(&all[..1])), [], "it was told");
+    assert_eq!(told(&mut w, with(&[])), a(&not(Hindrance::NotDeclared)));
+    assert_eq!(w.verdict("c"), &before);
+    w.tell(Event::Ours(with(&all[..1])));
+    let first = told(&mut w, all.clone());
+    assert!(first.contains(&a(&unknown())[0]), "{first:?}");
+    w.settle();
+    assert!(w.joins("a", "b") && w.joins("b", "a"));
+}
+
+/// Rules that a port cannot meet do not hold its judgement up, however often they change.
+#[test]
+fn changes_of_rules_that_are_not_met_hold_nothing_up() {
+    let mut w = World::joined();
+    let elsewhere = |cookie| Flow { cookie, ..flow(9, 1, None, None, &[]) };
+    let rounds = |w: &World| w.traced.iter().filter(|(port, _)| *port == 1).count();
+    w.change(|w| w.switch.flows[0].cookie = 8);
+    for n in 0..100 {
+        w.tell(Event::OpenFlow(Message::Updates(vec![Update::Is(elsewhere(n))])));
+        w.pass(SETTLE_MS / 2);
+        (0..w.asked.len().min(10)).for_each(|_| w.answer_one());
+    }
+    assert_eq!(w.verdict("a"), &joined("b"));
+    // Nor do they begin a new judgement of one that is not joined.
+    w.change(|w| {
+        w.switch.flows[0] = flow(0, 100, Some(1), None, &[Step::Output(2), Step::Output(3)])
+    });
+    w.settle();
+    assert!(matches!(w.verdict("a"), Verdict::Not(Hindrance::DoneTo(..))));
+    let before = rounds(&w);
+    w.tell(Event::OpenFlow(Message::Updates(vec![Update::Is(elsewhere(100))])));
+    w.pass(SETTLE_MS);
+    assert_eq!(rounds(&w), before);
+}
+
+/// The database tells changes that change no fact.
+#[test]
+fn the_same_facts_begin_nothing_anew() {
+    let mut w = World::joined();
+    w.change(|w| w.switch.flows[0].cookie = 8);
+    w.pass(SETTLE_MS);
+    let asked = w.traced.len();
+    w.tell(Event::Facts(Some(w.switch.facts.clone())));
+    w.answer_all();
+    assert_eq!(w.verdict("a"), &joined("b"), "its judgement went on");
+    assert!(w.traced.len() >= asked);
 }
 
 #[test]
@@ -562,11 +782,36 @@ fn few_ports_are_judged_at_once() {
         w.answer_one();
     }
     w.pass(SETTLE_MS);
-    let judged = w.detector.judged_now();
+    let judged = w.detector.agenda.asking().count();
     assert_eq!(judged, JUDGED_AT_ONCE);
     assert!(w.detector.wake().is_some_and(|at| at > w.now), "it waits for answers");
     w.settle();
     assert!(names.iter().all(|name| w.verdict(name) == &joined("b")));
+}
+
+/// Each is judged once before one is looked at again, though that one is due meanwhile.
+#[test]
+fn ports_are_judged_in_the_order_in_which_they_are_due() {
+    let mut w = World::silent();
+    let numbers = 10..10 + 3 * u32::try_from(JUDGED_AT_ONCE).unwrap();
+    let mut ours = world::ours();
+    for number in numbers.clone() {
+        w.add(number, &format!("x{number}"), &mut ours);
+    }
+    w.tell(Event::Ours(ours));
+    w.connect();
+    for _ in 0..600 {
+        (0..w.asked.len().min(8)).for_each(|_| w.answer_one());
+        w.pass(LOOK_MS_MIN / 10);
+    }
+    let begins = |number: u32, round: usize| {
+        let each = all_packets([]).len();
+        let mut of_it = w.traced.iter().enumerate().filter(|(_, (port, _))| *port == number);
+        of_it.nth(round * each).expect("it was judged").0
+    };
+    let last_first = numbers.clone().map(|number| begins(number, 0)).max().unwrap();
+    let first_second = numbers.map(|number| begins(number, 1)).min().unwrap();
+    assert!(last_first < first_second, "{last_first} {first_second}");
 }
 
 #[test]
@@ -579,6 +824,6 @@ fn each_reason_is_a_sentence() {
     let rule = fault(100, RuleFault::Action(ActionFault::Named("group")));
     assert_eq!(
         Verdict::Not(rule).to_string(),
-        "through the switch: the rule in table 0 with priority 100 and cookie 0x7 does more than to send on: group"
+        "through the switch: the rule in table 0 with priority 100 and cookie 0x7 does not only forward frames: one of its actions is group"
     );
 }

@@ -1,5 +1,7 @@
 //! Verdicts and their reasons, each with a sentence for people.
 
+use crate::limits::{CALM_WINDOWS, JUDGE_MS, NAMED_TYPES_MAX, OURS_MAX, PACE_CALM, PACE_MAX};
+use crate::limits::{RULES_BYTES_MAX, RULES_MAX};
 use crate::openflow::ActionFault;
 use crate::trace::Packets;
 use std::fmt::{Display, Formatter, Result};
@@ -59,6 +61,8 @@ pub enum RuleFault {
 pub enum Missing {
     /// A connection, and why.
     Peer(Peer, String),
+    /// The database is being read.
+    Rows,
     /// The rules are being read.
     Rules,
     /// The ports are being read.
@@ -106,6 +110,10 @@ pub enum Hindrance {
     TooManyChanges,
     /// Rules name too many EtherTypes.
     TooManyTypes,
+    /// More ports were declared than are looked at.
+    TooManyPorts,
+    /// It is no port of ours any more.
+    NotDeclared,
     /// The bridge speaks STP.
     Stp,
     /// The bridge speaks RSTP.
@@ -158,6 +166,10 @@ pub enum Hindrance {
         /// Of the receiver.
         to: u32,
     },
+    /// No rule of this table takes all frames: the table decides about the rest.
+    TableDecides(u8),
+    /// No rule that frames may meet sends them anywhere.
+    NoOutput,
     /// A rule does what a link cannot do.
     Rule(RuleName, RuleFault),
     /// Some frames are dropped.
@@ -209,7 +221,9 @@ impl Display for Verdict {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Verdict::Joined { to } => write!(f, "joined to {to}"),
-            Verdict::Anew { was } => write!(f, "being judged anew, was joined to {was}"),
+            Verdict::Anew { was } => {
+                write!(f, "it is being checked again; until now it was joined to {was}")
+            }
             Verdict::Not(why) => write!(f, "through the switch: {why}"),
         }
     }
@@ -235,7 +249,9 @@ impl Display for RuleName {
 impl Display for RuleFault {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            RuleFault::Action(action) => write!(f, "does more than to send on: {action}"),
+            RuleFault::Action(action) => {
+                write!(f, "does not only forward frames: one of its actions is {action}")
+            }
             RuleFault::IdleTimeout(s) => {
                 write!(f, "would end after {s} s without frames in the switch (idle_timeout)")
             }
@@ -247,27 +263,40 @@ impl Display for RuleFault {
 impl Display for Missing {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Missing::Peer(peer, why) => write!(f, "{peer} does not answer: {why}"),
+            Missing::Peer(peer, why) => write!(f, "there is no connection to {peer}: {why}"),
+            Missing::Rows => f.write_str("the switch's database is being read"),
             Missing::Rules => f.write_str("the rules are being read"),
             Missing::Ports => f.write_str("the ports are being read"),
             Missing::Paused => f.write_str("the switch holds changes of rules back"),
-            Missing::Bridge => f.write_str("the bridge is not in the switch's database"),
-            Missing::Interface(i) => write!(f, "the bridge has no interface {i}"),
-            Missing::Number(i) => write!(f, "the switch has not opened interface {i}"),
+            Missing::Bridge => f.write_str(
+                "the bridge is not in the switch's database: make it, or name another one",
+            ),
+            Missing::Interface(i) => write!(f, "the bridge has no interface {i}: add it as a port"),
+            Missing::Number(i) => {
+                write!(f, "the switch has not opened interface {i}: its column `error` says why")
+            }
             Missing::Mtu(i) => write!(f, "the switch does not say the MTU of {i}"),
             Missing::OpenFlowPort { interface, number } => {
                 write!(f, "the switch shows no port {number} with the name {interface}")
             }
             Missing::Judgement => f.write_str("not judged yet"),
-            Missing::Answer => f.write_str("the switch did not answer in time"),
+            Missing::Answer => write!(
+                f,
+                "the switch or its database did not answer in {} s: see whether it hangs, and its log",
+                JUDGE_MS / 1000
+            ),
             Missing::TraceOf(packets, why) => {
                 write!(f, "the switch does not say what becomes of {packets}: {why}")
             }
             Missing::Refused { class, code } => write!(
                 f,
-                "the bridge refused a question that Open vSwitch 3.1 answers (class {class:#x}, code {code:#x})"
+                "the bridge refused a question that Open vSwitch 3.1 answers (class {class:#x}, code {code:#x}): its log says more"
             ),
-            Missing::TooManyRules => f.write_str("there are more rules than are kept"),
+            Missing::TooManyRules => write!(
+                f,
+                "the bridge has more than {RULES_MAX} rules, or more than {} MiB of them",
+                RULES_BYTES_MAX >> 20
+            ),
         }
     }
 }
@@ -275,9 +304,13 @@ impl Display for Missing {
 impl Display for Hindrance {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Hindrance::NotKnown(what) => write!(f, "not known yet: {what}"),
-            Hindrance::TooManyChanges => f.write_str("its rules change too often"),
-            Hindrance::TooManyTypes => f.write_str("its rules name too many EtherTypes"),
+            Hindrance::NotKnown(what) => write!(f, "something is not known: {what}"),
+            Hindrance::TooManyChanges => f.write_str(&too_many_changes()),
+            Hindrance::TooManyTypes => {
+                write!(f, "rules of the bridge name more than {NAMED_TYPES_MAX} EtherTypes")
+            }
+            Hindrance::TooManyPorts => f.write_str(&too_many_ports()),
+            Hindrance::NotDeclared => f.write_str("it was taken from the ports that are checked"),
             Hindrance::Stp => f.write_str("the bridge speaks STP"),
             Hindrance::Rstp => f.write_str("the bridge speaks RSTP"),
             Hindrance::Sflow => f.write_str("the bridge samples frames for sFlow"),
@@ -309,6 +342,13 @@ impl Display for Hindrance {
             Hindrance::Mtu { from, to } => {
                 write!(f, "frames of the sender (MTU {from}) are too long for the receiver ({to})")
             }
+            Hindrance::TableDecides(table) => write!(
+                f,
+                "no rule of table {table} takes all its frames: add one without other fields than in_port"
+            ),
+            Hindrance::NoOutput => {
+                f.write_str("no rule that its frames may meet sends them to a port")
+            }
             Hindrance::Rule(rule, fault) => write!(f, "{rule} {fault}"),
             Hindrance::Dropped(packets) => write!(f, "frames with {packets} are dropped"),
             Hindrance::JoinedTo(to) => write!(f, "frames go to {to}"),
@@ -328,6 +368,18 @@ impl Display for Hindrance {
             }
         }
     }
+}
+
+fn too_many_changes() -> String {
+    format!(
+        "more than {PACE_MAX} rules change in a second; it ends after {CALM_WINDOWS} seconds with less than {PACE_CALM}"
+    )
+}
+
+fn too_many_ports() -> String {
+    format!(
+        "more ports were declared for the bridge than the {OURS_MAX} that are checked: use a second bridge"
+    )
 }
 
 impl Display for Feature {

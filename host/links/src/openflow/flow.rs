@@ -1,7 +1,7 @@
 //! Rules: what they match, and what they do with a frame.
 
 use super::{Malformed, RESERVED_PORTS, Reader};
-use crate::limits::MATCH_BYTES_MAX;
+use crate::limits::{MATCH_BYTES_MAX, STEPS_MAX};
 
 /// What a rule matches, as far as it is understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub enum ActionFault {
     Vendor(u32, u16),
     /// An instruction of OpenFlow.
     Instruction(u16),
+    /// More outputs and tables than are kept.
+    TooManySteps,
 }
 
 impl std::fmt::Display for ActionFault {
@@ -56,6 +58,9 @@ impl std::fmt::Display for ActionFault {
             ActionFault::Named(name) => f.write_str(name),
             ActionFault::Standard(n) => write!(f, "action {n} of OpenFlow"),
             ActionFault::Vendor(v, n) => write!(f, "action {n} of vendor {v:#x}"),
+            ActionFault::TooManySteps => {
+                write!(f, "one of more than {STEPS_MAX} outputs and tables")
+            }
             ActionFault::Instruction(n) => write!(f, "instruction {n} of OpenFlow"),
         }
     }
@@ -234,6 +239,9 @@ fn instructions(r: &mut Reader<'_>) -> Result<Instructions, Malformed> {
         };
         fault = fault.or(other);
     }
+    let many = (steps.len() > STEPS_MAX).then_some(ActionFault::TooManySteps);
+    let fault = fault.or(many);
+    steps.shrink_to_fit();
     Ok(fault.map_or(Instructions::Sends(steps), Instructions::Else))
 }
 

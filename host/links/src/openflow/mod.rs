@@ -10,13 +10,13 @@ pub use request::Request;
 use crate::limits::OPENFLOW_BYTES_MAX;
 
 /// OpenFlow 1.4, as messages name it.
-pub const VERSION: u8 = 5;
+const VERSION: u8 = 5;
 /// Versions that a switch's greeting may name, with room for later ones.
 const VERSIONS: std::ops::RangeInclusive<u8> = 1..=15;
 /// Bytes of a message's header.
 const HEADER: usize = 8;
 /// Ports from here on have a meaning of their own, such as NORMAL.
-pub const RESERVED_PORTS: u32 = 0xffff_ff00;
+const RESERVED_PORTS: u32 = 0xffff_ff00;
 /// Bytes that are not OpenFlow 1.4. The connection is of no more use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
@@ -93,10 +93,7 @@ pub enum Message {
     /// Answers us.
     EchoReply,
     /// What kind of switch it is.
-    Features {
-        /// The bridge's number.
-        datapath: u64,
-    },
+    Features,
     /// How it treats fragments: 0 means that they are frames as others.
     Config {
         /// The request that it answers.
@@ -173,7 +170,7 @@ impl Messages {
 }
 
 /// Reads one whole message.
-pub fn message(bytes: &[u8]) -> Result<Message, Malformed> {
+fn message(bytes: &[u8]) -> Result<Message, Malformed> {
     let mut r = Reader(bytes);
     let (version, kind) = (r.u8("the header")?, r.u8("the header")?);
     let length = r.u16("the header")?;
@@ -195,7 +192,7 @@ pub fn message(bytes: &[u8]) -> Result<Message, Malformed> {
     Ok(match kind {
         2 => Message::EchoRequest { xid, data: r.0.to_vec() },
         3 => Message::EchoReply,
-        6 => Message::Features { datapath: r.u64("its features")? },
+        6 => Message::Features,
         8 => Message::Config { xid, flags: r.u16("its configuration")? },
         12 => Message::Port(port_status(&mut r)?),
         19 => multipart(&mut r, xid)?,

@@ -1,6 +1,7 @@
 mod captured;
 
 use super::*;
+use crate::limits::STEPS_MAX;
 use captured::*;
 use proptest::prelude::*;
 
@@ -40,7 +41,7 @@ fn does(hex: &str) -> Instructions {
 #[test]
 fn what_the_switch_says_of_itself_and_its_ports_is_read() {
     assert_eq!(read(HELLO), Message::Hello);
-    assert_eq!(read(FEATURES), Message::Features { datapath: 0x2620_ba85_564a });
+    assert_eq!(read(FEATURES), Message::Features);
     assert_eq!(read(CONFIG), Message::Config { xid: 5, flags: 0 });
     assert_eq!(read(REFUSED), Message::Error { xid: 0, class: 0xb0c2, code: 0 });
     assert_eq!(read("0502000a000000070102"), Message::EchoRequest { xid: 7, data: vec![1, 2] });
@@ -120,9 +121,10 @@ fn with_actions(actions: &str) -> Instructions {
     }
 }
 
+const OUTPUT_2: &str = "0000 0010 00000002 0000 000000000000";
+
 #[test]
 fn each_action_is_a_step_or_is_named() {
-    const OUTPUT_2: &str = "0000 0010 00000002 0000 000000000000";
     let resubmit =
         |port: &str, table: &str| format!("ffff 0010 00002320 000e {port} {table} 000000");
     let output = |port: &str| format!("0000 0010 {port} ffff 000000000000");
@@ -153,6 +155,14 @@ fn each_action_is_a_step_or_is_named() {
     assert_eq!(strange, Instructions::Else(ActionFault::Vendor(0x1234, 1)));
     let strange = with_actions("002a 0008 00000000");
     assert_eq!(strange, Instructions::Else(ActionFault::Standard(42)));
+}
+
+#[test]
+fn a_rule_has_a_limit_of_its_steps() {
+    let many = |n: usize| with_actions(&OUTPUT_2.repeat(n));
+    assert_eq!(many(STEPS_MAX), Instructions::Sends(vec![Step::Output(2); STEPS_MAX]));
+    let Instructions::Else(fault) = many(STEPS_MAX + 1) else { panic!("it is kept") };
+    assert!(fault.to_string().contains("outputs and tables"), "{fault}");
 }
 
 #[test]

@@ -51,6 +51,55 @@ fn rows_of_the_switch_are_read() {
     assert_eq!(facts.port_of("p4"), None);
 }
 
+fn error(rows: &mut Rows, tables: &Value) -> String {
+    rows.apply(tables).and_then(|()| rows.facts("br0")).unwrap_err().to_string()
+}
+
+/// An update of one row of interfaces.
+fn update(uuid: usize, text: &str) -> Value {
+    json!({ "Interface": { uuid.to_string(): { "new": { "options": text } } } })
+}
+
+#[test]
+fn rows_have_a_limit_for_all_of_them() {
+    let (mut rows, text) = (Rows::default(), "x".repeat(ROWS_BYTES_MAX / 8));
+    // One in the place of another one takes no more.
+    (0..16).for_each(|_| rows.apply(&update(0, &text)).unwrap());
+    rows.apply(&json!({ "Interface": { "0": { "new": null } } })).unwrap();
+    (1..8).for_each(|n| rows.apply(&update(n, &text)).unwrap());
+    assert!(rows.apply(&update(8, &text)).unwrap_err().to_string().contains("more than"));
+}
+
+#[test]
+fn facts_have_limits() {
+    let mut tables = captured();
+    let bridge = tables["Bridge"].as_object().unwrap().keys().next().unwrap().clone();
+    let ports = tables["Bridge"][&bridge]["new"]["ports"].clone();
+    let twice = [ports[1].as_array().unwrap().clone(), vec![ports[1][0].clone()]].concat();
+    tables["Bridge"][&bridge]["new"]["ports"] = json!(["set", twice]);
+    assert!(error(&mut Rows::default(), &tables).contains("twice"));
+    let mut tables = captured();
+    let mut many = vec![];
+    for n in 0..FACTS_MAX {
+        let row = json!({ "name": format!("x{n}"), "interfaces": ["set", []], "qos": ["set", []], "lacp": ["set", []] });
+        tables["Port"][format!("u{n}")] = json!({ "new": row });
+        many.push(json!(["uuid", format!("u{n}")]));
+    }
+    tables["Bridge"][&bridge]["new"]["mirrors"] = json!(["set", []]);
+    tables["Bridge"][&bridge]["new"]["ports"] = json!(["set", many]);
+    assert_eq!(facts(&tables).ports.len(), FACTS_MAX);
+    let ports = [many, ports[1].as_array().unwrap()[..1].to_vec()].concat();
+    tables["Bridge"][&bridge]["new"]["ports"] = json!(["set", ports]);
+    assert!(error(&mut Rows::default(), &tables).contains("more than"));
+    for (table, column) in [("Interface", "name"), ("Interface", "type"), ("Port", "name")] {
+        let mut tables = captured();
+        for row in tables[table].as_object_mut().unwrap().values_mut() {
+            row["new"][column] = json!("x".repeat(TEXT_BYTES_MAX + 1));
+        }
+        assert!(error(&mut Rows::default(), &tables).contains("more than"), "{table} {column}");
+    }
+}
+
 #[test]
 fn each_column_is_a_fact() {
     let bridge = |column, value| with("Bridge", column, value).bridge;

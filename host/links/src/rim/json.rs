@@ -1,5 +1,5 @@
 //! JSON-RPC over a socket, as the database and the switch's control socket speak it: messages
-//! one behind the other, with nothing between them.
+//! one behind the other, with at most white space between them.
 
 use super::read_some;
 use crate::limits::{JSON_BYTES_MAX, JSON_DEPTH_MAX};
@@ -26,7 +26,7 @@ enum Text {
 }
 
 fn wrong(why: impl std::fmt::Display) -> io::Error {
-    let why = format!("it sent what is not JSON-RPC: {why}");
+    let why = format!("it sent {why}, which is not JSON-RPC: is another program at this socket?");
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
@@ -42,27 +42,28 @@ impl Values {
             if self.looked > JSON_BYTES_MAX {
                 return Err(wrong(format!("a message of more than {JSON_BYTES_MAX} bytes")));
             }
+            if self.depth == 0 && !(byte.is_ascii_whitespace() || *byte == b'{') {
+                return Err(wrong(format!("a message that begins with the byte {byte:#04x}")));
+            }
             match (&self.text, byte) {
                 (Text::Escaped, _) => self.text = Text::Inside,
                 (Text::Inside, b'\\') => self.text = Text::Escaped,
                 (Text::Inside, b'"') => self.text = Text::Outside,
                 (Text::Outside, b'"') => self.text = Text::Inside,
                 (Text::Outside, b'{' | b'[') => self.depth += 1,
-                (Text::Outside, b'}' | b']') if self.depth == 0 => {
-                    return Err(wrong("a bracket that was not opened"));
-                }
                 (Text::Outside, b'}' | b']') => {
                     self.depth -= 1;
                     if self.depth == 0 {
                         let whole: Vec<u8> = self.bytes.drain(..self.looked).collect();
                         self.looked = 0;
-                        return serde_json::from_slice(&whole).map(Some).map_err(wrong);
+                        let value = serde_json::from_slice(&whole);
+                        return value.map(Some).map_err(|e| wrong(format!("no JSON ({e})")));
                     }
                 }
                 _ => {}
             }
             if self.depth > JSON_DEPTH_MAX {
-                return Err(wrong("too many brackets in each other"));
+                return Err(wrong(format!("more than {JSON_DEPTH_MAX} brackets in each other")));
             }
         }
         Ok(None)

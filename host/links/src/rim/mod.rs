@@ -6,12 +6,16 @@ mod switch;
 mod tracer;
 
 use crate::detect::{Action, Detector, Event, OurPort, Peer, Verdict};
-use crate::limits::{END_LOOK, MESSAGES_WAITING, RETRY_MAX, RETRY_MIN};
+use crate::limits::{ANSWER, CHANGES_WAITING, CONNECT_LOOK, END_LOOK, MESSAGES_WAITING};
+use crate::limits::{RETRY_MAX, RETRY_MIN, SILENCE_MAX};
+use crate::trace::shown;
+use rustix::io::Errno;
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -52,25 +56,51 @@ struct Link {
     ends: Arc<AtomicBool>,
 }
 
-/// The connection's other half, while there is one: for those who only write.
-type Writer = Arc<Mutex<Option<UnixStream>>>;
+/// What to do about a process that does not answer.
+const HANGS: &str = "see whether it hangs, and its log";
 
-/// Watches a bridge. Changes of verdicts come until [`Watch`] is dropped; who does not take
-/// them has them waiting. A port of ours begins with [`Verdict::Not`]. If the channel ends before,
-/// nothing is known any more: then no port is joined.
+/// A connection's other half, while there is one: for all who write.
+#[derive(Clone, Default)]
+struct Writer(Arc<Mutex<Option<UnixStream>>>);
+
+impl Writer {
+    fn hold(&self) -> std::sync::MutexGuard<'_, Option<UnixStream>> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn set(&self, stream: Option<UnixStream>) {
+        *self.hold() = stream;
+    }
+
+    /// Writes to who is there. If that fails, the thread that reads says that it is lost.
+    fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut held = self.hold();
+        let Some(stream) = &mut *held else { return Ok(()) };
+        let written = io::Write::write_all(stream, bytes);
+        if written.is_err() {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        written
+    }
+}
+
+/// Watches a bridge. Changes of verdicts come until [`Watch`] is dropped. A port of ours begins
+/// with [`Verdict::Not`]. If the channel ends before, nothing is known any more: then no port is
+/// joined. So it is for who does not take the changes: it ends behind [`CHANGES_WAITING`] of them.
 pub fn watch(places: Places, ours: Vec<OurPort>) -> (Watch, Receiver<Change>) {
     let ends = Arc::new(AtomicBool::new(false));
     let (events, heard) = sync_channel(MESSAGES_WAITING);
-    let (changes, changed) = channel();
+    let (changes, changed) = sync_channel(CHANGES_WAITING);
     let (traces, to_trace) = channel();
-    let writer = Writer::default();
+    let (switch, rows) = (Writer::default(), Writer::default());
     let link =
         |peer| Link { peer, places: places.clone(), events: events.clone(), ends: ends.clone() };
     let (openflow, database, tracer) = (link(Peer::OpenFlow), link(Peer::Ovsdb), link(Peer::Trace));
-    let judge = Judge { detector: Detector::default(), writer: writer.clone(), traces, changes };
+    let detector = Detector::default();
+    let judge = Judge { detector, switch: switch.clone(), rows: rows.clone(), traces, changes };
     let threads = vec![
-        thread::spawn(move || openflow.keep(|link| switch::run(link, &writer))),
-        thread::spawn(move || database.keep(database::run)),
+        thread::spawn(move || openflow.keep(|link| switch::run(link, &switch))),
+        thread::spawn(move || database.keep(|link| database::run(link, &rows))),
         thread::spawn(move || tracer.keep(|link| tracer::run(link, &to_trace))),
         thread::spawn({
             let ends = ends.clone();
@@ -104,6 +134,10 @@ impl Link {
         self.ends.load(Ordering::Relaxed)
     }
 
+    fn connect(&self, path: &Path) -> io::Result<UnixStream> {
+        connect(path, ANSWER, || self.ended())
+    }
+
     fn tell(&self, event: Event) -> io::Result<()> {
         self.events.send(event).map_err(|_| io::Error::other("nobody judges any more"))
     }
@@ -114,14 +148,17 @@ impl Link {
         while !self.ended() {
             let began = Instant::now();
             let error = run(self).err();
-            let why = error.map_or_else(|| "it ended".to_owned(), |e| e.to_string());
+            let why = error.map_or_else(|| "it ended".to_owned(), |e| shown(&e.to_string()));
             if self.tell(Event::Lost(self.peer, why)).is_err() {
                 return;
             }
             // One that soon ends again is a failure as well.
             let lasted = began.elapsed() > RETRY_MAX;
-            pause = if lasted { RETRY_MIN } else { (pause * 2).min(RETRY_MAX) };
+            if lasted {
+                pause = RETRY_MIN;
+            }
             self.rest(pause);
+            pause = (pause * 2).min(RETRY_MAX);
         }
     }
 
@@ -134,19 +171,54 @@ impl Link {
     }
 }
 
-/// A socket that is given up when it does not take what is written.
-fn connect(path: &std::path::Path) -> io::Result<UnixStream> {
-    let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
-    let stream = UnixStream::connect(path).map_err(named)?;
+/// Makes a connection, or says what is wrong. One that does not take what is written is given
+/// up, too.
+fn connect(path: &Path, at_most: Duration, ended: impl Fn() -> bool) -> io::Result<UnixStream> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let named = |e: Errno| connect_error(path, e.into());
+    let address = SocketAddrUnix::new(path).map_err(named)?;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .map_err(named)?;
+    let until = Instant::now() + at_most;
+    // A full queue is no error of the path: a listener that hangs would keep a thread for ever.
+    while let Err(error) = rustix::net::connect(&socket, &address) {
+        match error {
+            Errno::INTR => {}
+            Errno::AGAIN if ended() => return Err(io::Error::other("nobody asks any more")),
+            Errno::AGAIN if Instant::now() < until => thread::sleep(CONNECT_LOOK),
+            Errno::AGAIN => {
+                let why = format!("{} takes no connection: {HANGS}", path.display());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            other => return Err(named(other)),
+        }
+    }
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(END_LOOK))?;
-    stream.set_write_timeout(Some(crate::limits::ANSWER))?;
+    stream.set_write_timeout(Some(ANSWER))?;
     Ok(stream)
+}
+
+fn connect_error(path: &Path, error: io::Error) -> io::Error {
+    let remedy = match error.kind() {
+        io::ErrorKind::PermissionDenied => "run this as root or as the switch's user",
+        io::ErrorKind::NotFound => {
+            "start Open vSwitch, and see that the bridge and its folder have these names"
+        }
+        _ => "see whether Open vSwitch runs",
+    };
+    io::Error::new(error.kind(), format!("{}: {error}: {remedy}", path.display()))
 }
 
 /// Reads some bytes. Nothing: none came for a moment.
 fn read_some(from: &mut impl io::Read, into: &mut [u8]) -> io::Result<Option<usize>> {
     match from.read(into) {
-        Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other end closed it")),
+        Ok(0) => Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "it closed the connection: see whether it runs",
+        )),
         Ok(n) => Ok(Some(n)),
         Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
             Ok(None)
@@ -155,11 +227,17 @@ fn read_some(from: &mut impl io::Read, into: &mut [u8]) -> io::Result<Option<usi
     }
 }
 
+fn silent() -> io::Error {
+    let why = format!("it has said nothing for {} s: {HANGS}", SILENCE_MAX.as_secs());
+    io::Error::new(io::ErrorKind::TimedOut, why)
+}
+
 struct Judge {
     detector: Detector,
-    writer: Writer,
+    switch: Writer,
+    rows: Writer,
     traces: Sender<tracer::Question>,
-    changes: Sender<Change>,
+    changes: SyncSender<Change>,
 }
 
 impl Judge {
@@ -174,31 +252,31 @@ impl Judge {
                 Err(RecvTimeoutError::Timeout) => Event::Tick,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            for action in self.detector.handle(now(), event) {
-                self.act(action);
+            let all_act = self.detector.handle(now(), event).into_iter().all(|a| self.act(a));
+            if !all_act {
+                break;
             }
         }
         // Who still has something to say does not wait for ever.
         while heard.try_recv().is_ok() {}
     }
 
-    fn act(&mut self, action: Action) {
+    /// Whether somebody still follows the changes.
+    fn act(&mut self, action: Action) -> bool {
         match action {
-            Action::Ask(request) => {
-                // Where this fails, the thread that reads says that the connection is lost.
-                let mut writer = self.writer.lock().unwrap_or_else(|e| e.into_inner());
-                if let Some(stream) = &mut *writer
-                    && io::Write::write_all(stream, &request.bytes()).is_err()
-                {
-                    let _ = stream.shutdown(std::net::Shutdown::Both);
-                }
-            }
+            // Where a question cannot be written, the thread that reads loses the connection.
+            Action::Ask(request) => drop(self.switch.send(&request.bytes())),
+            Action::AskDatabase(id) => drop(self.rows.send(&database::echo(id))),
             Action::Trace { id, in_port, packets } => {
                 let _ = self.traces.send(tracer::Question { id, in_port, packets });
             }
             Action::Changed { from, verdict } => {
-                let _ = self.changes.send(Change { from, verdict });
+                return self.changes.try_send(Change { from, verdict }).is_ok();
             }
         }
+        true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
 //! The bridge's management socket: OpenFlow.
 
-use super::{Link, Writer, connect, read_some};
+use super::{HANGS, Link, Writer, read_some, silent};
 use crate::detect::Event;
-use crate::limits::{SILENCE, SILENCE_MAX};
+use crate::limits::{ANSWER, SILENCE, SILENCE_MAX};
 use crate::openflow::{Malformed, Message, Messages, Request};
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -11,10 +11,10 @@ use std::time::Instant;
 /// Reads one connection until it ends.
 pub(super) fn run(link: &Link, writer: &Writer) -> io::Result<()> {
     let path = link.places.run.join(format!("{}.mgmt", link.places.bridge));
-    let stream = connect(&path)?;
+    let stream = link.connect(&path)?;
     let result = listen(link, writer, stream);
     // Who writes has nobody to write to.
-    *writer.lock().unwrap_or_else(|e| e.into_inner()) = None;
+    writer.set(None);
     result
 }
 
@@ -23,19 +23,24 @@ fn listen(link: &Link, writer: &Writer, mut stream: UnixStream) -> io::Result<()
     stream.write_all(&Request::Features.bytes())?;
     let (mut messages, mut bytes) = (Messages::default(), vec![0; 1 << 16]);
     let mut up = false;
-    let (mut heard, mut asked) = (Instant::now(), false);
+    let began = Instant::now();
+    let (mut heard, mut asked) = (began, false);
     while !link.ended() {
+        if !up && began.elapsed() > ANSWER {
+            let why = format!("it did not tell its features in {} s: {HANGS}", ANSWER.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
         match read_some(&mut stream, &mut bytes)? {
             Some(n) => {
                 messages.push(&bytes[..n]);
                 (heard, asked) = (Instant::now(), false);
             }
             None if heard.elapsed() > SILENCE_MAX => {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "it says nothing"));
+                return Err(silent());
             }
             None if heard.elapsed() > SILENCE && !asked => {
                 asked = true;
-                send(writer, &Request::Echo)?;
+                writer.send(&Request::Echo.bytes())?;
             }
             None => {}
         }
@@ -55,21 +60,18 @@ fn take(
 ) -> io::Result<()> {
     match message {
         // The version is agreed: from here on the judge asks.
-        Message::Features { .. } if !*up => {
-            *writer.lock().unwrap_or_else(|e| e.into_inner()) = Some(stream.try_clone()?);
+        Message::Features if !*up => {
+            writer.set(Some(stream.try_clone()?));
             *up = true;
             link.tell(Event::Connected(link.peer))
         }
         Message::Error { class: 0, .. } if !*up => Err(wrong(Malformed::NotSpoken)),
         _ if !*up => Ok(()),
-        Message::EchoRequest { xid, data } => send(writer, &Request::EchoReply { xid, data }),
+        Message::EchoRequest { xid, data } => {
+            writer.send(&Request::EchoReply { xid, data }.bytes())
+        }
         other => link.tell(Event::OpenFlow(other)),
     }
-}
-
-fn send(writer: &Writer, request: &Request) -> io::Result<()> {
-    let mut writer = writer.lock().unwrap_or_else(|e| e.into_inner());
-    writer.as_mut().map_or(Ok(()), |stream| stream.write_all(&request.bytes()))
 }
 
 fn wrong(malformed: Malformed) -> io::Error {

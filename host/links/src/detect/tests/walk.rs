@@ -1,7 +1,7 @@
 //! Random walks: a switch that changes at any moment, and whose events and answers are on their
 //! way for any time, each of three connections in its own order. Whenever nothing of the switch is
-//! on its way, who is joined is so in truth; and whoever becomes joined was so when the switch gave
-//! its last answer.
+//! on its way, who is joined is so in truth; and whoever becomes joined was so when the last
+//! questions were asked, by the switch and by its database.
 
 use super::world::{Model, World, flow};
 use super::*;
@@ -14,16 +14,17 @@ const WALKS: u64 = 400;
 struct Walker {
     world: World,
     /// What was asked, and what is on its way to the detector.
-    asked: [VecDeque<Action>; 2],
+    asked: [VecDeque<Action>; 3],
     coming: [VecDeque<Event>; 3],
-    /// Whether a's frames all went to b when the switch answered the question with this number.
+    /// Whether a's frames all went to b when the question with this number was asked.
     truth_at: BTreeMap<u32, bool>,
-    last_config: u32,
+    last_answered: u32,
     random: u64,
 }
 
-/// The connections. That for traces, the second one, has only answers.
+/// The connections. That for traces has only answers.
 const OPENFLOW: usize = 0;
+const TRACES: usize = 1;
 const DATABASE: usize = 2;
 
 impl Walker {
@@ -35,7 +36,7 @@ impl Walker {
             asked: Default::default(),
             coming: Default::default(),
             truth_at: BTreeMap::new(),
-            last_config: 0,
+            last_answered: 0,
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
         };
         walker.take_questions();
@@ -51,7 +52,15 @@ impl Walker {
 
     fn take_questions(&mut self) {
         for action in self.world.asked.drain(..) {
-            let to = usize::from(matches!(action, Action::Trace { .. }));
+            if let Action::AskDatabase(id) = action {
+                let model = &self.world.switch;
+                self.truth_at.insert(id, rules_join(model) && facts_allow(model));
+            }
+            let to = match action {
+                Action::AskDatabase(_) => DATABASE,
+                Action::Trace { .. } => TRACES,
+                _ => OPENFLOW,
+            };
             self.asked[to].push_back(action);
         }
     }
@@ -59,7 +68,7 @@ impl Walker {
     /// The switch changes, and says so.
     fn changes(&mut self) {
         // Mostly for the better, or it would never be joined.
-        let (what, bit) = (self.below(9), self.below(6) != 0);
+        let (what, bit) = (self.below(12), self.below(6) != 0);
         let model = &mut self.world.switch;
         let old = model.clone();
         match what {
@@ -70,8 +79,8 @@ impl Walker {
                     Instructions::Sends(vec![Step::Output(if bit { 2 } else { 3 })])
             }
             3 => model.ports[1].config = if bit { 0 } else { OfPort::DOWN },
-            4 => model.facts.bridge.sflow = !bit,
-            5 => model.facts.ports.get_mut("b").unwrap().qos = !bit,
+            4 | 9 | 10 => model.facts.bridge.sflow = !bit,
+            5 | 11 => model.facts.ports.get_mut("b").unwrap().qos = !bit,
             6 | 7 => {
                 model.flows.retain(|f| f.key.priority != 200);
                 if !bit {
@@ -80,7 +89,8 @@ impl Walker {
                     model.flows.push(flow(0, 200, None, Some(0x0806), &[port]));
                 }
             }
-            _ => model.flows[1].cookie += 1,
+            8 => model.flows[1].cookie += 1,
+            other => unreachable!("{other}"),
         }
         let new = model.clone();
         let events = &mut self.coming;
@@ -95,25 +105,23 @@ impl Walker {
     /// The switch answers a question.
     fn answers(&mut self, which: usize) {
         let Some(question) = self.asked[which].pop_front() else { return };
-        if let Action::Ask(Request::Config { xid }) = question {
-            let true_now = rules_join(&self.world.switch);
-            self.truth_at.insert(xid, true_now);
-        }
         self.coming[which].extend(self.world.answer(&question));
     }
 
     /// Something comes to the detector.
     fn comes(&mut self, which: usize) {
         let Some(event) = self.coming[which].pop_front() else { return };
-        if let Event::OpenFlow(Message::Config { xid, .. }) = event {
-            self.last_config = xid;
+        if let Event::OpenFlow(Message::Tables { xid, .. } | Message::Config { xid, .. })
+        | Event::DatabaseAnswered(xid) = event
+        {
+            self.last_answered = xid;
         }
         let before = self.world.verdict("a").clone();
         self.world.tell(event);
         self.take_questions();
         let now = self.world.verdict("a");
         if now == &joined("b") && &before != now {
-            assert!(self.truth_at[&self.last_config], "joined, and was not");
+            assert!(self.truth_at[&self.last_answered], "joined, and was not");
         }
         self.look();
     }
@@ -136,16 +144,16 @@ impl Walker {
                 self.take_questions();
                 self.look();
             }
-            n @ 5..=14 => (0..some).for_each(|_| self.answers(n % 2)),
+            n @ 5..=14 => (0..some).for_each(|_| self.answers(n % 3)),
             n => (0..some).for_each(|_| self.comes(n % 3)),
         }
     }
 
     fn end(&mut self) {
         while (0..3).any(|n| !self.coming[n].is_empty())
-            || (0..2).any(|n| !self.asked[n].is_empty())
+            || (0..3).any(|n| !self.asked[n].is_empty())
         {
-            (0..2).for_each(|n| self.answers(n));
+            (0..3).for_each(|n| self.answers(n));
             (0..3).for_each(|n| self.comes(n));
         }
         self.world.pass(SETTLE_MS);

@@ -14,6 +14,8 @@ pub struct Model {
     pub facts: Facts,
     pub evicting: Vec<u8>,
     pub config: u16,
+    /// Tables that send frames which no rule takes to the next one.
+    pub misses_go_on: Vec<u8>,
     /// Lines that a trace has instead, for such frames of such a port.
     pub traces: Vec<Special>,
 }
@@ -102,6 +104,7 @@ impl World {
             },
             evicting: vec![],
             config: 0,
+            misses_go_on: vec![],
             traces: vec![],
         };
         let mut world = World {
@@ -144,6 +147,10 @@ impl World {
         self.detector.verdict(from).expect("one of ours")
     }
 
+    pub fn joins(&self, from: &str, to: &str) -> bool {
+        self.detector.verdict(from) == Some(&joined(to))
+    }
+
     pub fn clone_switch(&self) -> Model {
         self.switch.clone()
     }
@@ -156,7 +163,7 @@ impl World {
                     self.traced.push((in_port, packets.clone()));
                     self.asked.push(action);
                 }
-                Action::Ask(_) => self.asked.push(action),
+                Action::Ask(_) | Action::AskDatabase(_) => self.asked.push(action),
             }
         }
     }
@@ -224,6 +231,7 @@ impl World {
                 let said = Ok(self.trace(*in_port, packets));
                 return Some(Event::Traced { id: *id, said });
             }
+            Action::AskDatabase(id) => return Some(Event::DatabaseAnswered(*id)),
             Action::Ask(Request::AllFlows { xid }) => flows(*xid, self.switch.flows.clone()),
             Action::Ask(Request::OneFlow { xid, key }) => {
                 let found = self.switch.flows.iter().filter(|f| f.key == *key);
@@ -265,7 +273,8 @@ impl World {
         };
         let Some(rule) = self.switch.flows.iter().filter(fits).max_by_key(|f| f.key.priority)
         else {
-            return vec![];
+            let goes_on = self.switch.misses_go_on.contains(&table);
+            return if goes_on { self.runs(table + 1, in_port, packets) } else { vec![] };
         };
         // A model that hides what the rule does besides, as traces do with some actions.
         let Instructions::Sends(steps) = &rule.does else { return vec![2] };
