@@ -94,7 +94,10 @@ impl Links {
 
 impl Daemon {
     /// The detector says where the switch sends a port's frames.
-    #[expect(dead_code, reason = "the process that watches switches comes next")]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the process that watches switches comes next")
+    )]
     pub(in crate::rim) fn heard_verdict(&mut self, port: &str, verdict: PortVerdict) {
         self.links.unwatched = None;
         if self.links.verdicts.get(port) != Some(&verdict) {
@@ -105,7 +108,10 @@ impl Daemon {
     }
 
     /// Nobody watches the switch any more: all frames go through it.
-    #[expect(dead_code, reason = "the process that watches switches comes next")]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the process that watches switches comes next")
+    )]
     pub(in crate::rim) fn no_verdicts(&mut self, why: &str) {
         self.links.unwatched = Some(why.into());
         for verdict in self.links.verdicts.values_mut() {
@@ -180,3 +186,6 @@ fn look_after(state: LinkState, turns: bool, is_there: bool) -> Duration {
         _ => LINK_LOOK_RESTING,
     }
 }
+
+#[cfg(test)]
+mod tests;
