@@ -189,3 +189,6 @@ fn look_after(state: LinkState, turns: bool, is_there: bool) -> Duration {
         _ => LINK_LOOK_RESTING,
     }
 }
+
+#[cfg(test)]
+mod tests;
