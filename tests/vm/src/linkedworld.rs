@@ -226,6 +226,8 @@ pub struct World<'a> {
     vm: VmB,
     /// A to B, and B to A.
     ways: Vec<Director<WindowMemory>>,
+    /// The driver takes nothing from A's port.
+    is_stuck: bool,
 }
 
 impl<'a> World<'a> {
@@ -242,6 +244,7 @@ impl<'a> World<'a> {
             ends: [PortEnd::new(lent), PortEnd::new(driver)],
             vm: VmB::new(&vm, &bell),
             ways: vec![],
+            is_stuck: false,
         }
     }
 
@@ -311,10 +314,15 @@ impl<'a> World<'a> {
         true
     }
 
+    /// Whether the driver takes nothing from A's port, from now on.
+    pub fn sticks(&mut self, is_stuck: bool) {
+        self.is_stuck = is_stuck;
+    }
+
     /// Everybody does something; whether anything was to be done.
     pub fn step(&mut self) -> bool {
-        let busy = self.ends.each_mut().map(PortEnd::takes);
         let [a, b] = &mut self.ends;
+        let busy = [!self.is_stuck && a.takes(), b.takes()];
         if lets_out(a, b, busy[0]) {
             self.vm.asleep = false;
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vfun_packet::LinkPlace;
+use vfun_packet::layout::NO_MORE;
 use vfun_packet::layout::header::{ACK, HAS_IN, HAS_OUT, KNOWS, OPEN};
 use vfun_testguest::Guest;
 use vfun_tests_vm::fakehost::FakeHost;
@@ -221,6 +222,7 @@ fn frames_flip_to_a_link_and_back_and_none_is_lost() {
             a.goes();
             a.comes_back();
         }
+        a_full_port_turns(&stage, a);
         let bells = a.world().bells();
         println!("{bells} bells at B\n{}", ok(&stage.guest, "portstats sw0"));
         assert!(bells > 0 && stage.stat("link_rings") > 0, "B was never rung");
@@ -233,8 +235,35 @@ fn frames_flip_to_a_link_and_back_and_none_is_lost() {
         a.until("its end", |w| w.said(HAS_OUT) == 0 && w.said(HAS_IN) == 0);
         a.carries(50);
         a.goes_by([13, 14]);
+        // Without a turn, while nothing comes: it sends by the switch, and reads the link no more.
+        a.world().tells(0, 0);
+        a.until("its end", |w| w.said(HAS_OUT) == 0 && w.said(HAS_IN) == 0);
+        assert!(
+            a.said(ACK) & 1 == 1 && a.said(OPEN) == NO_MORE,
+            "{} {}",
+            a.said(ACK),
+            a.said(OPEN)
+        );
+        a.ends();
+        a.carries(50);
     });
     healthy(&stage.guest);
+}
+
+/// A port whose ring is full turns all the same, and frames that waited go over the link.
+fn a_full_port_turns(stage: &Scene, a: &Around<'_, '_>) {
+    let sent = || stage.stat("sent") + stage.stat("link_sent");
+    let (before, stops) = (sent(), stage.stat("queue_stops"));
+    a.world().sticks(true);
+    ok(&stage.guest, "flood 10.9.0.1 1300 100 > /dev/null 2>&1 & usleep 300000");
+    until("a full ring", || stage.stat("queue_stops") > stops);
+    a.until("a way to go", World::go);
+    until("its turn", || stage.stat("link_out_direct") == 1);
+    until("all datagrams", || sent() >= before + 100);
+    assert!(!a.world().is_direct(), "B has read what the switch does not have yet");
+    a.world().sticks(false);
+    a.until("both over the link", |w| w.is_direct());
+    a.comes_back();
 }
 
 #[test]
