@@ -5,6 +5,7 @@ mod addresses;
 mod drivers;
 mod nics;
 mod ports;
+mod qmp;
 mod rdma;
 mod shared_memory;
 pub mod window;
@@ -340,6 +341,7 @@ struct ClientToml {
     nics: Option<Spanned<NicsToml>>,
     address: Option<Spanned<String>>,
     shared_memory: Option<Spanned<String>>,
+    qmp: Option<Spanned<String>>,
     rdma: Option<rdma::RdmaToml>,
     #[serde(default)]
     ports: ports::PortsToml,
@@ -354,6 +356,7 @@ struct VmToml {
     nics: Option<Spanned<NicsToml>>,
     address: Option<Spanned<String>>,
     shared_memory: Option<Spanned<String>>,
+    qmp: Option<Spanned<String>>,
     #[serde(default)]
     ports: ports::PortsToml,
 }
@@ -383,6 +386,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
     let nics = nics::of_client(&src, &name, kind, &t)?;
     let addresses = addresses::of_client(&src, &name, &t)?;
     let shared_memory = shared_memory::of_client(&src, (&name, kind), &t)?;
+    let qmp = qmp::of_client(&src, (&name, kind), &t)?;
     let rdma = rdma::of_client(&src, t.rdma.as_ref(), &addresses)?;
     let ports = ports::of_client(&src, (&name, kind), &t)?;
     for f in &t.functions {
@@ -436,6 +440,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         nics,
         addresses,
         shared_memory,
+        qmp,
         rdma,
         ports,
     })
@@ -573,6 +578,7 @@ pub fn default_host_client(id: u32) -> Client {
         nics: BTreeMap::new(),
         addresses: BTreeMap::new(),
         shared_memory: BTreeMap::new(),
+        qmp: BTreeMap::new(),
         rdma: Default::default(),
         ports: BTreeMap::new(),
     }

@@ -15,6 +15,33 @@ pub const PACKET_BYTES: usize = 16 << 10;
 pub enum ToLinks {
     /// A port comes, is another one, or goes.
     Port(PortNews),
+    /// Plug a window into a VM that runs, or take it out.
+    Plug(PlugOrder),
+}
+
+/// A further window and a VM, which runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlugOrder {
+    /// Of this order: the answer bears it.
+    pub order: u64,
+    /// The control socket (QMP) of the VM's QEMU.
+    pub qmp: PathBuf,
+    /// What the window's memory is called in QEMU.
+    pub id: String,
+    pub way: PlugWay,
+}
+
+/// Which way a window goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum PlugWay {
+    /// Into the VM: the window's file and its size.
+    In {
+        file: PathBuf,
+        bytes: u64,
+    },
+    Out,
 }
 
 /// What the manager declares of a port.
@@ -60,6 +87,17 @@ pub struct SwitchBridge {
 pub enum FromLinks {
     /// What holds for frames of a port, from now on.
     Verdict(VerdictNews),
+    /// What became of an order to plug a window in, or to take it out.
+    Plugged(PlugAnswer),
+}
+
+/// What became of an order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlugAnswer {
+    pub order: u64,
+    /// Why it was not done; nothing: it was.
+    pub failed: Option<String>,
 }
 
 /// The newest verdict about a port.

@@ -97,6 +97,7 @@ impl Args {
             vms: self.vm.iter().map(|vm| WantedVm::named(vm)).collect(),
             addresses: BTreeMap::new(),
             shared_memory: BTreeMap::new(),
+            qmp: BTreeMap::new(),
             ports: BTreeMap::new(),
             rdma: RdmaView::default(),
         })
@@ -145,6 +146,7 @@ pub fn run(admin: &Admin, args: &Args) -> Result<ClientRow> {
                     wanted.vms = WantedVm::all_of(&row);
                     (wanted.addresses, wanted.rdma) = (row.addresses, row.rdma);
                     (wanted.shared_memory, wanted.ports) = (row.shared_memory, row.ports);
+                    wanted.qmp = row.qmp;
                 }
                 (None, _) => {}
             }

@@ -151,6 +151,7 @@ pub(in crate::cmd) mod tests {
             rdma: Default::default(),
             addresses: Default::default(),
             shared_memory: Default::default(),
+            qmp: Default::default(),
             ports: Default::default(),
         }
     }

@@ -26,6 +26,7 @@ fn next(socket: &OwnedFd) -> (String, u64) {
     let (n, _) = recv(socket, &mut room[..], RecvFlags::empty()).unwrap();
     match serde_json::from_slice(&room[..n]).unwrap() {
         FromLinks::Verdict(news) => (news.from, news.number),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -64,7 +65,7 @@ fn each_port_has_its_turn() {
     let mut order = vec![];
     for _ in 0..6 {
         let (about, _) = words.next(last.as_ref());
-        let About::Port(port) = &about;
+        let About::Port(port) = &about else { panic!("{about:?}") };
         put(port);
         order.push(port.clone());
         last = Some(about);

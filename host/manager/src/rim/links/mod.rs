@@ -1,6 +1,7 @@
 //! What is known of how switches join VMs' ports.
 
 use super::Daemon;
+use super::verdicts::PlugOf;
 use std::collections::BTreeMap;
 
 /// What holds for the frames that a port's VM sends.
@@ -33,6 +34,16 @@ impl Daemon {
     pub(super) fn no_verdicts(&mut self, why: &str) {
         for verdict in self.links.verdicts.values_mut() {
             *verdict = PortVerdict::Not { why: why.to_owned() };
+        }
+    }
+
+    /// A window went into a VM or out of it, or did not, and why.
+    pub(super) fn window_plugged(&mut self, of: PlugOf, done: Result<(), String>) {
+        let PlugOf { vm, window, goes_in } = of;
+        let where_to = if goes_in { "into" } else { "out of" };
+        match done {
+            Ok(()) => tracing::info!("window {window} went {where_to} VM {vm}"),
+            Err(why) => tracing::warn!("window {window} did not go {where_to} VM {vm}: {why}"),
         }
     }
 
