@@ -1,5 +1,6 @@
 //! QEMU's control socket (QMP), one question after the other.
 
+use crate::limits::{ANSWER, NEXT};
 use crate::{Events, Fault, Message, Messages, Refusal, Wrong, command};
 use serde_json::{Value, json};
 use std::io::{self, Read, Write};
@@ -8,10 +9,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long QEMU may take to answer: it does so at once, unless it is stopped.
-const ANSWER: Duration = Duration::from_secs(10);
-/// How long QEMU may take to let go of the connection before.
-const NEXT: Duration = Duration::from_secs(2);
 /// A connection to a QEMU's control socket.
 pub struct Qmp {
     socket: PathBuf,

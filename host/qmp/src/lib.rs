@@ -9,16 +9,13 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod limits;
 pub mod plug;
 pub mod ports;
 
+use limits::{EVENTS_MAX, MESSAGE_MAX};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
-
-/// Longest message, bytes: `query-pci` of a large machine is some 100 KB.
-pub const MESSAGE_MAX: usize = 4 << 20;
-/// Events kept while another is waited for; the oldest goes first.
-pub const EVENTS_MAX: usize = 1024;
 
 /// What QEMU sends.
 #[derive(Debug, PartialEq)]

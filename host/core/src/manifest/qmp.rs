@@ -2,11 +2,9 @@
 
 use super::{ClientToml, ManifestError, Source};
 use crate::catalog::ClientKind;
+use crate::limits::SOCKET_PATH_BYTES;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-
-/// Bytes of the path of a socket, which the kernel takes.
-const SOCKET_BYTES: usize = 107;
 
 /// By the VM's name.
 pub(super) fn of_client(
@@ -26,10 +24,11 @@ pub(super) fn of_client(
             return Err(src.error(at, "programs on the host have no QEMU: drop qmp"));
         }
         let path = at.get_ref();
-        let plain = path.starts_with('/') && !path.contains('\0') && path.len() <= SOCKET_BYTES;
+        let plain =
+            path.starts_with('/') && !path.contains('\0') && path.len() <= SOCKET_PATH_BYTES;
         if !plain {
             let wrong = format!(
-                "qmp is the path of a control socket of the VM's QEMU, from / on, with at most {SOCKET_BYTES} bytes"
+                "qmp is the path of a control socket of the VM's QEMU, from / on, with at most {SOCKET_PATH_BYTES} bytes"
             );
             return Err(src.error(at, wrong));
         }

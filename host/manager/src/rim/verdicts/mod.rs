@@ -13,7 +13,7 @@ use super::room::Room;
 use super::switchports::devargs;
 use super::{Daemon, Kind};
 use crate::core::catalog::{Catalog, Client};
-use crate::core::limits::{HELPER_HANGS_MS, LINKS_A_TURN};
+use crate::core::limits::{HELPER_HANGS_MS, LINKS_A_TURN, SWITCH_FOLDER_CHARS};
 use crate::core::ports::PortWay;
 pub(super) use plugs::PlugOf;
 use plugs::PlugOrders;
@@ -35,10 +35,6 @@ use watched::{Taken, WatchedPorts};
 
 /// What the helper is called, for messages.
 const WHAT: &str = "process that watches switches";
-
-/// Characters of the folder of a switch's sockets that are passed on: far more than the address of
-/// a socket may have, and so few that each packet is short enough.
-const FOLDER_CHARS: usize = 1024;
 
 /// The manager's part in watching switches.
 #[derive(Default)]
@@ -93,7 +89,8 @@ fn declared(catalog: &Catalog, switch: &Switch, socket: &Path) -> BTreeMap<Strin
     for port in ports.filter(|p| p.way == PortWay::Dpdk) {
         let Some(bridge) = port.switch.clone() else { continue };
         // One that is longer than this is no address of a socket; the verdict says so.
-        let run: String = switch.folder().to_string_lossy().chars().take(FOLDER_CHARS).collect();
+        let run: String =
+            switch.folder().to_string_lossy().chars().take(SWITCH_FOLDER_CHARS).collect();
         let run = PathBuf::from(run);
         let watched = WatchedPort {
             number: 0,
