@@ -5,7 +5,9 @@ use crate::manager::{About, Tell, cut};
 use crate::{Heard, Hearing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Receiver;
-use vfun_links::relay::{FromLinks, PortNews, SaidVerdict, SwitchBridge, VerdictNews, WatchedPort};
+use vfun_links::relay::{
+    FromLinks, SaidVerdict, SwitchBridge, VerdictNews, WatchNews, WatchedPort,
+};
 use vfun_links::{Change, OurPort, Places, Verdict, Watch, watch};
 
 /// What watches a bridge, of all that ever did.
@@ -53,7 +55,7 @@ impl<T: Tell> Bridges<T> {
     }
 
     /// The manager declares a port.
-    pub fn declare(&mut self, PortNews { port, declared }: PortNews) {
+    pub fn declare(&mut self, WatchNews { port, declared }: WatchNews) {
         let old = match declared {
             None => self.ports.remove(&port),
             Some(new) => {

@@ -14,7 +14,7 @@ pub const PACKET_BYTES: usize = 16 << 10;
 #[serde(rename_all = "snake_case")]
 pub enum ToLinks {
     /// A port comes, is another one, or goes.
-    Port(PortNews),
+    Port(WatchNews),
     /// Plug a window into a VM that runs, or take it out.
     Plug(PlugOrder),
 }
@@ -47,7 +47,7 @@ pub enum PlugWay {
 /// What the manager declares of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PortNews {
+pub struct WatchNews {
     /// Its name on the host: that of its interface in the switch.
     pub port: String,
     /// Nothing: it is not to be watched any more.
@@ -140,7 +140,7 @@ mod tests {
             devargs: Some("net_vfun_p1,port=p1".into()),
             mtu: 1500,
         };
-        let news = |declared| ToLinks::Port(PortNews { port: "p1".into(), declared });
+        let news = |declared| ToLinks::Port(WatchNews { port: "p1".into(), declared });
         let said =
             |verdict| FromLinks::Verdict(VerdictNews { from: "p1".into(), number: 3, verdict });
         let whole = json!({"port": {"port": "p1", "declared": {

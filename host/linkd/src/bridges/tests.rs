@@ -31,11 +31,11 @@ impl Bridges<Told> {
     fn port(&mut self, port: &str, number: u64, switch: &SwitchBridge) {
         let switch = switch.clone();
         let watched = WatchedPort { number, switch, kind: "dpdk".into(), devargs: None, mtu: 1500 };
-        self.declare(PortNews { port: port.into(), declared: Some(watched) });
+        self.declare(WatchNews { port: port.into(), declared: Some(watched) });
     }
 
     fn gone(&mut self, port: &str) {
-        self.declare(PortNews { port: port.into(), declared: None });
+        self.declare(WatchNews { port: port.into(), declared: None });
     }
 
     fn id(&self, bridge: &SwitchBridge) -> BridgeId {

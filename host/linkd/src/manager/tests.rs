@@ -1,7 +1,7 @@
 use super::*;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
-use vfun_links::relay::{PortNews, SaidVerdict, VerdictNews};
+use vfun_links::relay::{SaidVerdict, VerdictNews, WatchNews};
 
 /// Until something happens that is sure to happen: machines are busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -83,7 +83,7 @@ fn an_ordinary_standard_input_is_refused() {
 #[test]
 fn packets_that_come_together_are_followed_by_one_mark() {
     let (socket, _teller, heard) = connected();
-    let news = |port: &str| ToLinks::Port(PortNews { port: port.into(), declared: None });
+    let news = |port: &str| ToLinks::Port(WatchNews { port: port.into(), declared: None });
     let say = |bytes: &[u8]| send(&socket, bytes, SendFlags::empty()).unwrap();
     for port in ["a", "b"] {
         say(&serde_json::to_vec(&news(port)).unwrap());

@@ -3,7 +3,7 @@
 
 use super::plugs::PlugOf;
 use std::collections::{BTreeMap, BTreeSet};
-use vfun_links::relay::{PortNews, SaidVerdict, ToLinks, VerdictNews, WatchedPort};
+use vfun_links::relay::{SaidVerdict, ToLinks, VerdictNews, WatchNews, WatchedPort};
 
 /// A port as it is to be watched, without the number of its declaration.
 pub(super) type Port = WatchedPort;
@@ -63,7 +63,7 @@ impl WatchedPorts {
     pub fn next(&self) -> Option<ToLinks> {
         let port = self.untold.first()?.clone();
         let declared = self.ports.get(&port).cloned();
-        Some(ToLinks::Port(PortNews { port, declared }))
+        Some(ToLinks::Port(WatchNews { port, declared }))
     }
 
     /// That was passed on.
