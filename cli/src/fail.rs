@@ -104,6 +104,13 @@ fn sentence(advice: &str) -> String {
     format!("{first}{}.", letters.as_str())
 }
 
+impl From<vfun_qmp::Fault> for Failure {
+    fn from(fault: vfun_qmp::Fault) -> Self {
+        let exit = if fault.unreachable { Exit::Unreachable } else { Exit::Failed };
+        Failure { advice: fault.advice, ..Failure::new(exit, fault.what) }
+    }
+}
+
 impl From<vfun::Error> for Failure {
     fn from(e: vfun::Error) -> Self {
         use vfun::Error::*;

@@ -24,7 +24,6 @@ pub mod fail;
 mod machine;
 pub mod out;
 pub mod programs;
-pub mod qmp;
 mod toml_file;
 pub mod vmm;
 

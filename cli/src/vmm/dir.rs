@@ -1,7 +1,8 @@
 //! A container or VM mounts the folder of the window's file; no doorbells.
 
-use super::{HotPlug, Vmm, Window, quoted};
+use super::{Vmm, Window, quoted};
 use std::path::Path;
+use vfun_qmp::plug::HotPlug;
 
 /// The transport `dir`.
 pub struct Dir;

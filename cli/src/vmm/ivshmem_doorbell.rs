@@ -1,7 +1,8 @@
 //! QEMU connects to the manager's socket, which gives it window and doorbells.
 
-use super::{HotPlug, Vmm, Window, quoted, xml};
+use super::{Vmm, Window, quoted, xml};
 use serde_json::json;
+use vfun_qmp::plug::HotPlug;
 use vfun_wire::limits::VECTORS;
 
 /// The transport `ivshmem-doorbell`.
@@ -20,6 +21,7 @@ impl Vmm for Doorbell {
 
     fn hot_plug(&self, w: &Window<'_>) -> Option<HotPlug> {
         Some(HotPlug {
+            id: w.id.clone(),
             backend: "chardev-add",
             arguments: json!({ "id": w.id, "backend": { "type": "socket", "data": {
                 "server": false, "addr": { "type": "unix", "data": { "path": w.path } } } } }),

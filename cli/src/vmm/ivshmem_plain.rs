@@ -1,8 +1,8 @@
 //! QEMU maps a file as the memory of an ivshmem device; no doorbells.
 
-use super::{HotPlug, Vmm, Window, memory, memory_argument, quoted};
-use serde_json::json;
+use super::{Vmm, Window, memory_argument, quoted};
 use std::path::Path;
+use vfun_qmp::plug::HotPlug;
 
 /// The only folder in which libvirt looks for the memory of an ivshmem-plain device.
 const LIBVIRT_FOLDER: &str = "/dev/shm";
@@ -22,12 +22,7 @@ impl Vmm for Plain {
     }
 
     fn hot_plug(&self, w: &Window<'_>) -> Option<HotPlug> {
-        Some(HotPlug {
-            backend: "object-add",
-            arguments: memory(w, w.bytes),
-            device: json!({ "driver": "ivshmem-plain", "memdev": w.id }),
-            device_id: format!("{}-device", w.id),
-        })
+        Some(HotPlug::ivshmem_plain(&w.id, w.path, w.bytes))
     }
 
     fn libvirt(&self, w: &Window<'_>) -> Option<String> {

@@ -6,9 +6,9 @@ mod ivshmem_doorbell;
 mod ivshmem_plain;
 mod pmem;
 
-use serde_json::{Value, json};
 use std::path::Path;
 use vfun_admin::{ClientRow, Transport, VmName, WindowRow};
+use vfun_qmp::plug::HotPlug;
 
 /// A VM's window, for its VMM.
 pub struct Window<'a> {
@@ -21,18 +21,6 @@ pub struct Window<'a> {
     /// Size of the window, bytes.
     pub bytes: u64,
     vmm: &'static dyn Vmm,
-}
-
-/// What goes into a QEMU that runs, by QMP.
-pub struct HotPlug {
-    /// The command that makes what stands behind the device.
-    pub backend: &'static str,
-    /// The command's arguments.
-    pub arguments: Value,
-    /// Arguments of `device_add`, without name and bus.
-    pub device: Value,
-    /// The device's name (`id`) in QEMU.
-    pub device_id: String,
 }
 
 /// What VMMs are told for one transport.
@@ -121,13 +109,7 @@ fn qemu_size(bytes: u64) -> String {
     }
 }
 
-/// Memory of a file, as the arguments of `object-add`.
-fn memory(w: &Window<'_>, bytes: u64) -> Value {
-    json!({ "qom-type": "memory-backend-file", "id": w.id, "share": true,
-        "mem-path": w.path, "size": bytes })
-}
-
-/// The same as the argument of `-object`.
+/// Memory of a file, as the argument of `-object`.
 fn memory_argument(w: &Window<'_>, bytes: u64) -> String {
     let (id, path) = (&w.id, w.qemu_path());
     format!("memory-backend-file,id={id},share=on,mem-path={path},size={}", qemu_size(bytes))

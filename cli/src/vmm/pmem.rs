@@ -1,8 +1,9 @@
 //! The VMM maps a file as persistent memory; no doorbells.
 
-use super::{HotPlug, Vmm, Window, memory, memory_argument, quoted};
+use super::{Vmm, Window, memory_argument, quoted};
 use serde_json::json;
 use vfun_admin::Transport;
+use vfun_qmp::plug::{HotPlug, memory};
 
 /// The transport `pmem`.
 pub struct Pmem;
@@ -25,8 +26,9 @@ impl Vmm for Pmem {
 
     fn hot_plug(&self, w: &Window<'_>) -> Option<HotPlug> {
         Some(HotPlug {
+            id: w.id.clone(),
             backend: "object-add",
-            arguments: memory(w, bytes(w)),
+            arguments: memory(&w.id, w.path, bytes(w)),
             device: json!({ "driver": "virtio-pmem-pci", "memdev": w.id }),
             device_id: format!("{}-device", w.id),
         })

@@ -574,6 +574,9 @@ pub struct ClientRow {
     /// Files that are the memory of its VMs, by the VM's name: its services may map all of it.
     #[serde(default)]
     pub shared_memory: BTreeMap<String, String>,
+    /// Control sockets (QMP) of its VMs' QEMUs, by the VM's name.
+    #[serde(default)]
+    pub qmp: BTreeMap<String, PathBuf>,
     /// Ports of its VMs.
     #[serde(default)]
     pub ports: PortsOfClient,

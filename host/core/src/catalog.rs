@@ -224,6 +224,9 @@ pub struct Client {
     pub addresses: BTreeMap<String, IpAddr>,
     /// Memory of its VMs that the client's services may map, all of it, by the VM's name.
     pub shared_memory: BTreeMap<String, SharedMemory>,
+    /// Control sockets (QMP) of its VMs' QEMUs, by the VM's name: windows that two VMs share are
+    /// plugged in by these.
+    pub qmp: BTreeMap<String, PathBuf>,
     /// The NIC that its programs for RDMA see.
     pub rdma: Rdma,
     /// Ports of its VMs, by the VM's name, each VM's by their numbers.

@@ -101,6 +101,13 @@ pub const VM_STATES_A_TURN: usize = 64;
 pub const ORDERS_A_TURN: usize = 64;
 /// The same for the process that watches switches: verdicts taken, and news of ports passed on.
 pub const LINKS_A_TURN: usize = 64;
+/// Characters of the folder of a switch's sockets that are passed on: far more than the address of
+/// a socket may have, and so few that each packet is short enough.
+pub const SWITCH_FOLDER_CHARS: usize = 1024;
+/// Bytes of the path of a socket, which the kernel takes.
+pub const SOCKET_PATH_BYTES: usize = 107;
+/// Windows on their way into VMs or out of them at once: as many as that process takes.
+pub const PLUG_ORDERS_MAX: usize = 32;
 /// How long either process may take nothing of what it is told, ms. It reads at once, as its
 /// work is done by other threads; a host that is short of memory may stop it for seconds.
 pub const HELPER_HANGS_MS: u64 = 60_000;

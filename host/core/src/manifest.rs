@@ -6,6 +6,7 @@ mod drivers;
 mod links;
 mod nics;
 mod ports;
+mod qmp;
 mod rdma;
 mod shared_memory;
 pub mod window;
@@ -341,6 +342,7 @@ struct ClientToml {
     nics: Option<Spanned<NicsToml>>,
     address: Option<Spanned<String>>,
     shared_memory: Option<Spanned<String>>,
+    qmp: Option<Spanned<String>>,
     rdma: Option<rdma::RdmaToml>,
     #[serde(default)]
     ports: ports::PortsToml,
@@ -358,6 +360,7 @@ struct VmToml {
     nics: Option<Spanned<NicsToml>>,
     address: Option<Spanned<String>>,
     shared_memory: Option<Spanned<String>>,
+    qmp: Option<Spanned<String>>,
     #[serde(default)]
     ports: ports::PortsToml,
 }
@@ -387,6 +390,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
     let nics = nics::of_client(&src, &name, kind, &t)?;
     let addresses = addresses::of_client(&src, &name, &t)?;
     let shared_memory = shared_memory::of_client(&src, (&name, kind), &t)?;
+    let qmp = qmp::of_client(&src, (&name, kind), &t)?;
     let rdma = rdma::of_client(&src, t.rdma.as_ref(), &addresses)?;
     let ports = ports::of_client(&src, (&name, kind), &t)?;
     let links = links::of_client(&src, (&name, kind), &t)?;
@@ -441,6 +445,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         nics,
         addresses,
         shared_memory,
+        qmp,
         rdma,
         ports,
         links,
@@ -579,6 +584,7 @@ pub fn default_host_client(id: u32) -> Client {
         nics: BTreeMap::new(),
         addresses: BTreeMap::new(),
         shared_memory: BTreeMap::new(),
+        qmp: BTreeMap::new(),
         rdma: Default::default(),
         ports: BTreeMap::new(),
         links: Default::default(),

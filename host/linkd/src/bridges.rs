@@ -1,11 +1,13 @@
 //! The ports that the manager declares, and what watches their bridges.
 
-use crate::limits::{BRIDGES_MAX, NAMES_MAX, WHY_CHARS};
-use crate::manager::{About, Tell};
+use crate::limits::{BRIDGES_MAX, NAMES_MAX};
+use crate::manager::{About, Tell, cut};
 use crate::{Heard, Hearing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Receiver;
-use vfun_links::relay::{FromLinks, PortNews, SaidVerdict, SwitchBridge, VerdictNews, WatchedPort};
+use vfun_links::relay::{
+    FromLinks, SaidVerdict, SwitchBridge, VerdictNews, WatchNews, WatchedPort,
+};
 use vfun_links::{Change, OurPort, Places, Verdict, Watch, watch};
 
 /// What watches a bridge, of all that ever did.
@@ -53,7 +55,7 @@ impl<T: Tell> Bridges<T> {
     }
 
     /// The manager declares a port.
-    pub fn declare(&mut self, PortNews { port, declared }: PortNews) {
+    pub fn declare(&mut self, WatchNews { port, declared }: WatchNews) {
         let old = match declared {
             None => self.ports.remove(&port),
             Some(new) => {
@@ -109,11 +111,7 @@ impl<T: Tell> Bridges<T> {
 
     /// Ends what watches a bridge, if it is watched.
     fn end(&mut self, bridge: &SwitchBridge) -> bool {
-        let old = self.watched.remove(bridge);
-        let known = old.is_some();
-        // It ends within moments, for which nobody is to wait.
-        old.map(|old| std::thread::spawn(move || drop(old)));
-        known
+        self.watched.remove(bridge).map(forget).is_some()
     }
 
     fn may_watch(&self, bridge: &SwitchBridge) -> Result<(), String> {
@@ -157,6 +155,17 @@ impl<T: Tell> Bridges<T> {
     }
 }
 
+/// It ends within moments, for which nobody is to wait.
+fn forget(old: WatchedBridge) {
+    std::thread::spawn(move || drop(old));
+}
+
+impl<T> Drop for Bridges<T> {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.watched).into_values().for_each(forget);
+    }
+}
+
 fn our_port((name, port): (&String, &WatchedPort)) -> OurPort {
     OurPort {
         interface: name.clone(),
@@ -164,11 +173,6 @@ fn our_port((name, port): (&String, &WatchedPort)) -> OurPort {
         devargs: port.devargs.clone(),
         mtu: port.mtu,
     }
-}
-
-/// A reason has words of the switch, which may be anything.
-fn cut(why: &str) -> String {
-    why.chars().take(WHY_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn pass_on(id: BridgeId, changes: &Receiver<Change>, hearing: &Hearing) {

@@ -5,16 +5,19 @@
 //!
 //! - [`manager`]: the socket to the manager.
 //! - `bridges`: the ports that are declared, and what watches their bridges.
+//! - `plugs`: windows of two VMs are plugged into VMs that run, and taken out.
 
 #![forbid(unsafe_code)]
 
 mod bridges;
 pub mod limits;
 pub mod manager;
+mod plugs;
 
 use bridges::{BridgeId, Bridges};
 use limits::HEARD_WAITING;
 use manager::Teller;
+use plugs::Plugs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use vfun_links::Change;
@@ -63,13 +66,18 @@ pub fn serve(socket: OwnedFd) -> Result<(), String> {
     let (hearing, heard) = sync_channel(HEARD_WAITING);
     let hearing = Hearing(hearing);
     let teller = manager::take(socket, hearing.clone())?;
-    follow(&heard, Bridges::new(teller, hearing))
+    follow(&heard, Plugs::new(teller.clone()), Bridges::new(teller, hearing))
 }
 
-fn follow(heard: &Receiver<Heard>, mut bridges: Bridges<Teller>) -> Result<(), String> {
+fn follow(
+    heard: &Receiver<Heard>,
+    mut plugs: Plugs<Teller>,
+    mut bridges: Bridges<Teller>,
+) -> Result<(), String> {
     loop {
         match heard.recv().map_err(|e| e.to_string())? {
             Heard::Said(ToLinks::Port(news)) => bridges.declare(news),
+            Heard::Said(ToLinks::Plug(order)) => plugs.begin(order),
             Heard::SaidAll => bridges.follow(),
             Heard::ManagerGone => return Ok(()),
             Heard::Changed(bridge, change) => bridges.changed(bridge, change),

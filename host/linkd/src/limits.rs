@@ -14,5 +14,10 @@ pub const BRIDGES_MAX: usize = 64;
 pub const NAMES_MAX: usize = 2 * vfun_links::limits::OURS_MAX;
 /// Characters of a reason that is passed on: a switch's sentence, and some words around it.
 pub const WHY_CHARS: usize = 400;
+/// Orders to plug that are under way. Each has a thread, which waits for a VM; a manager that
+/// follows a switch has some at once, and tries again those that are refused here.
+pub const PLUGS_AT_ONCE: usize = 32;
+/// How long a VM may take to let go of a window: its kernel does so within moments.
+pub const LETS_GO: std::time::Duration = std::time::Duration::from_secs(10);
 /// Pause before a word is sent again for which the kernel had no memory.
 pub const NO_BUFFERS: std::time::Duration = std::time::Duration::from_millis(20);

@@ -1,6 +1,6 @@
 //! The socket to the manager: standard input.
 
-use crate::limits::PACKETS_TOGETHER;
+use crate::limits::{PACKETS_TOGETHER, WHY_CHARS};
 use crate::{Heard, Hearing};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketType, recv, send};
@@ -16,6 +16,13 @@ use vfun_links::relay::{FromLinks, PACKET_BYTES, ToLinks};
 pub enum About {
     /// A port, by its name on the host.
     Port(String),
+    /// An order, by its number.
+    Order(u64),
+}
+
+/// A reason has words of a switch or of a QEMU, which may be anything.
+pub fn cut(why: &str) -> String {
+    why.chars().take(WHY_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// Tells the manager, by a thread that waits for it.

@@ -14,13 +14,40 @@ pub const PACKET_BYTES: usize = 16 << 10;
 #[serde(rename_all = "snake_case")]
 pub enum ToLinks {
     /// A port comes, is another one, or goes.
-    Port(PortNews),
+    Port(WatchNews),
+    /// Plug a window into a VM that runs, or take it out.
+    Plug(PlugOrder),
+}
+
+/// A further window and a VM, which runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlugOrder {
+    /// Of this order: the answer bears it.
+    pub order: u64,
+    /// The control socket (QMP) of the VM's QEMU.
+    pub qmp: PathBuf,
+    /// What the window's memory is called in QEMU.
+    pub id: String,
+    pub way: PlugWay,
+}
+
+/// Which way a window goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum PlugWay {
+    /// Into the VM: the window's file and its size.
+    In {
+        file: PathBuf,
+        bytes: u64,
+    },
+    Out,
 }
 
 /// What the manager declares of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PortNews {
+pub struct WatchNews {
     /// Its name on the host: that of its interface in the switch.
     pub port: String,
     /// Nothing: it is not to be watched any more.
@@ -60,6 +87,17 @@ pub struct SwitchBridge {
 pub enum FromLinks {
     /// What holds for frames of a port, from now on.
     Verdict(VerdictNews),
+    /// What became of an order to plug a window in, or to take it out.
+    Plugged(PlugAnswer),
+}
+
+/// What became of an order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlugAnswer {
+    pub order: u64,
+    /// Why it was not done; nothing: it was.
+    pub failed: Option<String>,
 }
 
 /// The newest verdict about a port.
@@ -102,7 +140,7 @@ mod tests {
             devargs: Some("net_vfun_p1,port=p1".into()),
             mtu: 1500,
         };
-        let news = |declared| ToLinks::Port(PortNews { port: "p1".into(), declared });
+        let news = |declared| ToLinks::Port(WatchNews { port: "p1".into(), declared });
         let said =
             |verdict| FromLinks::Verdict(VerdictNews { from: "p1".into(), number: 3, verdict });
         let whole = json!({"port": {"port": "p1", "declared": {

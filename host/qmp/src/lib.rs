@@ -1,16 +1,21 @@
 //! QEMU's control protocol (QMP) without a socket: bytes in, messages out. Who uses it
-//! owns the connection and decides how to wait: `vfun attach` blocks, a test guest has
-//! a thread that reads, a program with one thread may poll.
+//! owns the connection and decides how to wait: a test guest has a thread that reads, a
+//! program with one thread may poll.
+//!
+//! - [`client`]: a connection that waits, for programs that have a thread for that.
+//! - [`plug`]: a window into a VM that runs and out of it, by such a connection.
+//! - [`ports`]: where a device can be plugged in.
 
 #![forbid(unsafe_code)]
 
+pub mod client;
+pub mod limits;
+pub mod plug;
+pub mod ports;
+
+use limits::{EVENTS_MAX, MESSAGE_MAX};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
-
-/// Longest message, bytes: `query-pci` of a large machine is some 100 KB.
-pub const MESSAGE_MAX: usize = 4 << 20;
-/// Events kept while another is waited for; the oldest goes first.
-pub const EVENTS_MAX: usize = 1024;
 
 /// What QEMU sends.
 #[derive(Debug, PartialEq)]
@@ -35,6 +40,37 @@ pub struct Refusal {
     pub class: String,
     /// QEMU's sentence.
     pub sentence: String,
+}
+
+/// Why something was not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Fault {
+    /// QEMU cannot be reached, or does not answer; else it refused.
+    pub unreachable: bool,
+    /// What is wrong.
+    pub what: String,
+    /// What to do.
+    pub advice: Option<String>,
+}
+
+impl Fault {
+    /// QEMU cannot be reached, or does not answer.
+    pub fn unreachable(what: impl Into<String>) -> Self {
+        Fault { unreachable: true, what: what.into(), advice: None }
+    }
+
+    /// QEMU refused, or cannot.
+    pub fn failed(what: impl Into<String>) -> Self {
+        Fault { unreachable: false, what: what.into(), advice: None }
+    }
+
+    /// And what to do.
+    #[must_use]
+    pub fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
 }
 
 /// Bytes that are not QEMU's. The connection is of no more use.

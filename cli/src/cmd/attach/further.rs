@@ -8,6 +8,7 @@ use crate::out::Output;
 use crate::vmm;
 use std::time::{Duration, Instant};
 use vfun_admin::{WindowPeer, WindowRow};
+use vfun_qmp::plug;
 
 /// A further window that is about to be plugged in.
 struct Plug<'a> {
@@ -95,7 +96,7 @@ pub fn detach(output: Output, target: &Target, name: &str) -> Result<()> {
 
 fn unplug(target: &Target, id: &str, at_most: Duration) -> Result<Plugged> {
     match &target.qmp {
-        Some(socket) => qemu::detach(socket, id, at_most),
+        Some(socket) => Ok(plug::detach(socket, id, at_most)?),
         None => target.domain().detach(id, at_most),
     }
 }

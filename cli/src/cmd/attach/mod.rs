@@ -2,7 +2,6 @@
 
 mod further;
 mod libvirt;
-mod ports;
 mod qemu;
 
 use crate::admin::Admin;
@@ -14,6 +13,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vfun_admin::{ClientRow, OfVm, VmName};
+use vfun_qmp::plug::{self, Plugged};
 
 const AFTER: &str = "\
 The window of a client's VM is plugged into a VM that runs, as a PCI device, and taken out again. The VM is \
@@ -132,14 +132,6 @@ trait Goes {
     fn is_free(&self) -> Result<()>;
 }
 
-/// What a VM did.
-struct Plugged {
-    already: bool,
-    pci: Option<String>,
-    port: Option<String>,
-    took: Option<Duration>,
-}
-
 impl Done {
     /// Whose window it is, for people.
     fn of(&self) -> String {
@@ -225,7 +217,7 @@ pub fn detach(admin: &Admin, output: Output, args: &DetachArgs) -> Result<()> {
     let vm = to_unplug(admin, target.client())?;
     let id = vm.device_id();
     let unplugged = match &target.qmp {
-        Some(socket) => qemu::detach(socket, &id, target.timeout())?,
+        Some(socket) => plug::detach(socket, &id, target.timeout())?,
         None => target.domain().detach(&vmm::name(&vm), target.timeout())?,
     };
     let done = Done {

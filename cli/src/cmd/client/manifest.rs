@@ -4,6 +4,7 @@ use crate::fail::{Failure, Result};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use vfun_admin::ClientRow;
 use vfun_admin::links::LinksOfClient;
 use vfun_admin::ports::PortsOfClient;
@@ -33,6 +34,7 @@ pub struct Wanted {
     /// changes.
     pub addresses: BTreeMap<String, IpAddr>,
     pub shared_memory: BTreeMap<String, String>,
+    pub qmp: BTreeMap<String, PathBuf>,
     pub ports: PortsOfClient,
     pub rdma: RdmaView,
     pub links: LinksOfClient,
@@ -119,6 +121,9 @@ impl Wanted {
         if let Some(file) = self.shared_memory.get(vm) {
             t.insert("shared_memory".into(), file.clone().into());
         }
+        if let Some(socket) = self.qmp.get(vm) {
+            t.insert("qmp".into(), socket.display().to_string().into());
+        }
     }
 
     /// A VM's client with the defaults.
@@ -138,6 +143,7 @@ impl Wanted {
             vms: vec![],
             addresses: BTreeMap::new(),
             shared_memory: BTreeMap::new(),
+            qmp: BTreeMap::new(),
             ports: BTreeMap::new(),
             rdma: RdmaView::default(),
             links: LinksOfClient::default(),
@@ -261,10 +267,12 @@ mod tests {
             |w: &Wanted| vfun_core::manifest::client(Path::new("x"), &text(w).unwrap(), 1).unwrap();
         let addresses = BTreeMap::from([("a".to_owned(), "10.0.0.5".parse().unwrap())]);
         let shared_memory = BTreeMap::from([("a".to_owned(), "/dev/shm/a".to_owned())]);
-        let own = Wanted { rdma, addresses, shared_memory, ..Wanted::vm("a") };
+        let qmp = BTreeMap::from([("a".to_owned(), "/run/a.qmp".into())]);
+        let own = Wanted { rdma, addresses, shared_memory, qmp, ..Wanted::vm("a") };
         let c = read(&own);
         assert_eq!(c.addresses, own.addresses);
         assert_eq!(c.shared_memory["a"].to_string(), "/dev/shm/a");
+        assert_eq!(c.qmp, own.qmp);
         assert_eq!(c.rdma.network.unwrap().to_string(), "10.0.0.0/24");
         let settings: Vec<_> =
             c.rdma.settings().map(|(name, most)| format!("{name}={most}")).collect();

@@ -152,6 +152,7 @@ pub(in crate::cmd) mod tests {
             links: Default::default(),
             addresses: Default::default(),
             shared_memory: Default::default(),
+            qmp: Default::default(),
             ports: Default::default(),
         }
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::limits::WHY_CHARS;
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
@@ -10,7 +11,7 @@ struct Told(RefCell<Vec<VerdictNews>>);
 
 impl Tell for Told {
     fn tell(&self, about: About, word: FromLinks) {
-        let FromLinks::Verdict(news) = word;
+        let FromLinks::Verdict(news) = word else { panic!("{word:?}") };
         assert_eq!(about, About::Port(news.from.clone()));
         self.0.borrow_mut().push(news);
     }
@@ -30,11 +31,11 @@ impl Bridges<Told> {
     fn port(&mut self, port: &str, number: u64, switch: &SwitchBridge) {
         let switch = switch.clone();
         let watched = WatchedPort { number, switch, kind: "dpdk".into(), devargs: None, mtu: 1500 };
-        self.declare(PortNews { port: port.into(), declared: Some(watched) });
+        self.declare(WatchNews { port: port.into(), declared: Some(watched) });
     }
 
     fn gone(&mut self, port: &str) {
-        self.declare(PortNews { port: port.into(), declared: None });
+        self.declare(WatchNews { port: port.into(), declared: None });
     }
 
     fn id(&self, bridge: &SwitchBridge) -> BridgeId {

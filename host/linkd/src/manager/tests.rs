@@ -1,7 +1,7 @@
 use super::*;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
-use vfun_links::relay::{PortNews, SaidVerdict, VerdictNews};
+use vfun_links::relay::{SaidVerdict, VerdictNews, WatchNews};
 
 /// Until something happens that is sure to happen: machines are busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,6 +26,7 @@ fn next(socket: &OwnedFd) -> (String, u64) {
     let (n, _) = recv(socket, &mut room[..], RecvFlags::empty()).unwrap();
     match serde_json::from_slice(&room[..n]).unwrap() {
         FromLinks::Verdict(news) => (news.from, news.number),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -64,7 +65,7 @@ fn each_port_has_its_turn() {
     let mut order = vec![];
     for _ in 0..6 {
         let (about, _) = words.next(last.as_ref());
-        let About::Port(port) = &about;
+        let About::Port(port) = &about else { panic!("{about:?}") };
         put(port);
         order.push(port.clone());
         last = Some(about);
@@ -82,7 +83,7 @@ fn an_ordinary_standard_input_is_refused() {
 #[test]
 fn packets_that_come_together_are_followed_by_one_mark() {
     let (socket, _teller, heard) = connected();
-    let news = |port: &str| ToLinks::Port(PortNews { port: port.into(), declared: None });
+    let news = |port: &str| ToLinks::Port(WatchNews { port: port.into(), declared: None });
     let say = |bytes: &[u8]| send(&socket, bytes, SendFlags::empty()).unwrap();
     for port in ["a", "b"] {
         say(&serde_json::to_vec(&news(port)).unwrap());

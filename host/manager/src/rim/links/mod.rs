@@ -18,6 +18,7 @@ mod rows;
 mod want;
 
 use super::Daemon;
+use super::verdicts::PlugOf;
 use crate::core::WindowId;
 use crate::limits::{LINK_EAGER, LINK_LOOK_DIRECT, LINK_LOOK_RESTING, LINK_LOOK_TURNING};
 use handover::{LinkState, Wish};
@@ -100,6 +101,16 @@ impl Daemon {
             tracing::debug!(port, "the switch: {verdict:?}");
             self.links.verdicts.insert(port.into(), verdict);
             self.links.changed = true;
+        }
+    }
+
+    /// A window went into a VM or out of it, or did not, and why.
+    pub(super) fn window_plugged(&mut self, of: PlugOf, done: Result<(), String>) {
+        let PlugOf { vm, window, goes_in } = of;
+        let where_to = if goes_in { "into" } else { "out of" };
+        match done {
+            Ok(()) => tracing::info!("window {window} went {where_to} VM {vm}"),
+            Err(why) => tracing::warn!("window {window} did not go {where_to} VM {vm}: {why}"),
         }
     }
 

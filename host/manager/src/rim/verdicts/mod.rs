@@ -1,9 +1,10 @@
 //! The process that watches switches (`vfun-links`): it is told which ports to watch, and says
 //! which of them a switch joins point to point. What follows from that is decided in
-//! [`links`](super::links).
+//! [`links`](super::links). It also plugs windows of two VMs into VMs that run.
 //!
-//! - [`watched`]: the ports, and what of them was passed on.
+//! - [`watched`]: the ports, and what of them was passed on. [`plugs`]: windows on their way.
 
+mod plugs;
 mod watched;
 
 use super::helpers::Helper;
@@ -12,8 +13,10 @@ use super::room::Room;
 use super::switchports::devargs;
 use super::{Daemon, Kind};
 use crate::core::catalog::{Catalog, Client};
-use crate::core::limits::{HELPER_HANGS_MS, LINKS_A_TURN};
+use crate::core::limits::{HELPER_HANGS_MS, LINKS_A_TURN, SWITCH_FOLDER_CHARS};
 use crate::core::ports::PortWay;
+pub(super) use plugs::PlugOf;
+use plugs::PlugOrders;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -21,22 +24,23 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use vfun_admin::VmName;
+use vfun_admin::window::device_id;
 use vfun_hostnet::switch::Switch;
-use vfun_links::relay::{FromLinks, PACKET_BYTES, SaidVerdict, SwitchBridge, WatchedPort};
+use vfun_links::relay::{
+    FromLinks, PACKET_BYTES, PlugOrder, PlugWay, SaidVerdict, SwitchBridge, ToLinks, WatchedPort,
+};
 use vfun_rim::methods::*;
 use watched::{Taken, WatchedPorts};
 
 /// What the helper is called, for messages.
 const WHAT: &str = "process that watches switches";
 
-/// Characters of the folder of a switch's sockets that are passed on: far more than the address of
-/// a socket may have, and so few that each packet is short enough.
-const FOLDER_CHARS: usize = 1024;
-
 /// The manager's part in watching switches.
 #[derive(Default)]
 pub(super) struct Verdicts {
     ports: WatchedPorts,
+    plugs: PlugOrders,
     /// What manifests declare was looked at since it changed.
     followed: bool,
     /// The socket to the process, while it runs.
@@ -85,7 +89,8 @@ fn declared(catalog: &Catalog, switch: &Switch, socket: &Path) -> BTreeMap<Strin
     for port in ports.filter(|p| p.way == PortWay::Dpdk) {
         let Some(bridge) = port.switch.clone() else { continue };
         // One that is longer than this is no address of a socket; the verdict says so.
-        let run: String = switch.folder().to_string_lossy().chars().take(FOLDER_CHARS).collect();
+        let run: String =
+            switch.folder().to_string_lossy().chars().take(SWITCH_FOLDER_CHARS).collect();
         let run = PathBuf::from(run);
         let watched = WatchedPort {
             number: 0,
@@ -124,6 +129,11 @@ impl Daemon {
         if let Some(socket) = self.verdicts.as_mut().and_then(|v| v.socket.take()) {
             let _ = epoll::delete(&self.epoll, socket);
             self.no_verdicts(&format!("the {WHAT} ended"));
+            let orders = self.verdicts.as_mut().map(|v| v.plugs.end()).unwrap_or_default();
+            for of in orders {
+                let why = format!("the {WHAT} ended meanwhile: it may have been done");
+                self.window_plugged(of, Err(why));
+            }
         }
     }
 
@@ -138,12 +148,18 @@ impl Daemon {
             }
             let Some(socket) = &verdicts.socket else { return };
             let taken = match hear(socket) {
-                WatcherSaid::Word(said) => verdicts.ports.take(said),
+                WatcherSaid::Word(FromLinks::Verdict(news)) => verdicts.ports.take(news),
+                WatcherSaid::Word(FromLinks::Plugged(answer)) => {
+                    verdicts.plugs.answer(&answer).map(|of| Taken::Plugged(of, answer.failed))
+                }
                 WatcherSaid::Nothing => return,
                 WatcherSaid::Broken(why) => Err(why),
             };
             match taken {
                 Ok(Taken::Verdict(port, verdict)) => self.take_verdict(&port, verdict),
+                Ok(Taken::Plugged(of, failed)) => {
+                    self.window_plugged(of, failed.map_or(Ok(()), |why| Err(plain(&why))));
+                }
                 Ok(Taken::Old) => {}
                 Err(why) => return self.links_broken(&why),
             }
@@ -208,31 +224,81 @@ impl Daemon {
     fn pass_ports_on(&mut self) -> Result<(), Errno> {
         let now = self.now();
         let Some(verdicts) = &mut self.verdicts else { return Ok(()) };
-        let Some(socket) = verdicts.socket.as_ref().filter(|_| !verdicts.room.is_full()) else {
+        let Verdicts { ports, plugs, socket, room, .. } = verdicts;
+        let Some(socket) = socket.as_ref().filter(|_| !room.is_full()) else {
             return Ok(());
         };
         for _ in 0..LINKS_A_TURN {
-            let Some(word) = verdicts.ports.next() else {
-                verdicts.room.took();
+            let Some(word) = plugs.next().or_else(|| ports.next()) else {
+                room.took();
                 break;
             };
             let bytes = serde_json::to_vec(&word).expect("paths are text");
             match rustix::net::send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(_) => {
-                    verdicts.ports.told();
-                    verdicts.room.took();
+                    match word {
+                        ToLinks::Plug(_) => plugs.told(),
+                        ToLinks::Port(_) => ports.told(),
+                    }
+                    room.took();
                 }
                 Err(Errno::AGAIN | Errno::NOBUFS) => {
-                    verdicts.room.refused(now);
+                    room.refused(now);
                     break;
                 }
                 Err(Errno::INTR) => {}
                 Err(e) => return Err(e),
             }
         }
-        let Some(full) = verdicts.room.watch() else { return Ok(()) };
-        let room = if full { EventFlags::OUT } else { EventFlags::empty() };
-        epoll::modify(&self.epoll, socket, Kind::LinksSocket.token(0), EventFlags::IN | room)
+        let Some(full) = room.watch() else { return Ok(()) };
+        let wanted = if full { EventFlags::OUT } else { EventFlags::empty() };
+        epoll::modify(&self.epoll, socket, Kind::LinksSocket.token(0), EventFlags::IN | wanted)
+    }
+
+    /// Has a further window plugged into a VM of it that runs. What came of it is told later, by
+    /// `window_plugged`.
+    ///
+    /// # Errors
+    /// A sentence: it cannot even be tried.
+    #[expect(dead_code, reason = "direct links will call it")]
+    pub(super) fn plug_window(&mut self, vm: &VmName, window: &str) -> Result<(), String> {
+        let rows = self.further_rows();
+        let row = rows.into_iter().find(|row| row.name == window);
+        let row = row.ok_or_else(|| format!("there is no window '{window}'"))?;
+        if let Some(why) = &row.trouble {
+            return Err(format!("window {window} is not there: {why}"));
+        }
+        if row.peers.iter().all(|peer| peer.vm != vm.to_string()) {
+            return Err(format!("window {window} is not one of VM {vm}"));
+        }
+        if row.file.to_str().is_none() {
+            return Err(format!("{}: this path is no text", row.file.display()));
+        }
+        self.order_plug(vm, window, PlugWay::In { file: row.file, bytes: row.bytes })
+    }
+
+    /// Has it taken out again, also if it is declared no more.
+    ///
+    /// # Errors
+    /// As [`Daemon::plug_window`].
+    #[expect(dead_code, reason = "direct links will call it")]
+    pub(super) fn unplug_window(&mut self, vm: &VmName, window: &str) -> Result<(), String> {
+        self.order_plug(vm, window, PlugWay::Out)
+    }
+
+    fn order_plug(&mut self, vm: &VmName, window: &str, way: PlugWay) -> Result<(), String> {
+        let client = self.rim.core.catalog().client(&vm.client);
+        let qmp = client.and_then(|c| c.qmp.get(&vm.vm)).cloned().ok_or_else(|| {
+            format!("nobody says how VM {vm} is reached: write qmp = \"SOCKET\" into its client's manifest")
+        })?;
+        let running = self.verdicts.as_mut().filter(|v| v.socket.is_some());
+        let running = running.ok_or_else(|| format!("the {WHAT} does not run (vfund --links)"))?;
+        let of = PlugOf {
+            vm: vm.clone(),
+            window: window.to_owned(),
+            goes_in: matches!(way, PlugWay::In { .. }),
+        };
+        running.plugs.begin(of, PlugOrder { order: 0, qmp, id: device_id(window), way })
     }
 
     /// How long until more may be passed on, or a process that does not hear hangs.
@@ -242,7 +308,7 @@ impl Daemon {
             return Some(Duration::ZERO);
         }
         verdicts.socket.as_ref()?;
-        if verdicts.ports.waits() && !verdicts.room.is_full() {
+        if (verdicts.ports.waits() || verdicts.plugs.waits()) && !verdicts.room.is_full() {
             return Some(Duration::ZERO);
         }
         verdicts.room.patience(self.now()).map(Duration::from_millis)

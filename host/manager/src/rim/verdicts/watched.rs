@@ -1,8 +1,9 @@
 //! Which ports are watched, and what of that the process was not told yet. State alone, no
 //! socket: of each port the newest state is passed on.
 
+use super::plugs::PlugOf;
 use std::collections::{BTreeMap, BTreeSet};
-use vfun_links::relay::{FromLinks, PortNews, SaidVerdict, ToLinks, WatchedPort};
+use vfun_links::relay::{SaidVerdict, ToLinks, VerdictNews, WatchNews, WatchedPort};
 
 /// A port as it is to be watched, without the number of its declaration.
 pub(super) type Port = WatchedPort;
@@ -19,6 +20,8 @@ pub(super) struct WatchedPorts {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     Verdict(String, SaidVerdict),
+    /// An order was carried out, or not, and why.
+    Plugged(PlugOf, Option<String>),
     /// It is about what was declared before.
     Old,
 }
@@ -60,7 +63,7 @@ impl WatchedPorts {
     pub fn next(&self) -> Option<ToLinks> {
         let port = self.untold.first()?.clone();
         let declared = self.ports.get(&port).cloned();
-        Some(ToLinks::Port(PortNews { port, declared }))
+        Some(ToLinks::Port(WatchNews { port, declared }))
     }
 
     /// That was passed on.
@@ -73,12 +76,11 @@ impl WatchedPorts {
         !self.untold.is_empty()
     }
 
-    /// A word of the process.
+    /// A verdict of the process.
     ///
     /// # Errors
     /// A sentence: it cannot have said that.
-    pub fn take(&self, said: FromLinks) -> Result<Taken, String> {
-        let FromLinks::Verdict(news) = said;
+    pub fn take(&self, news: VerdictNews) -> Result<Taken, String> {
         if news.number > self.last_number {
             return Err(format!("it speaks of a declaration {} that nobody made", news.number));
         }
@@ -100,7 +102,7 @@ impl WatchedPorts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfun_links::relay::{SwitchBridge, VerdictNews};
+    use vfun_links::relay::SwitchBridge;
 
     fn port(bridge: &str, mtu: u32) -> Port {
         let switch =
@@ -123,11 +125,11 @@ mod tests {
         all
     }
 
-    fn said(from: &str, number: u64, verdict: SaidVerdict) -> FromLinks {
-        FromLinks::Verdict(VerdictNews { from: from.into(), number, verdict })
+    fn said(from: &str, number: u64, verdict: SaidVerdict) -> VerdictNews {
+        VerdictNews { from: from.into(), number, verdict }
     }
 
-    fn joined(from: &str, number: u64, to: &str) -> FromLinks {
+    fn joined(from: &str, number: u64, to: &str) -> VerdictNews {
         said(from, number, SaidVerdict::JoinedTo(to.into()))
     }
 

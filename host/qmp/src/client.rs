@@ -1,20 +1,14 @@
 //! QEMU's control socket (QMP), one question after the other.
 
-use crate::fail::{Exit, Failure, Result};
+use crate::limits::{ANSWER, NEXT};
+use crate::{Events, Fault, Message, Messages, Refusal, Wrong, command};
 use serde_json::{Value, json};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use vfun_qmp::{Events, Message, Messages, Wrong, command};
 
-pub use vfun_qmp::Refusal;
-
-/// How long QEMU may take to answer: it does so at once, unless it is stopped.
-const ANSWER: Duration = Duration::from_secs(10);
-/// How long QEMU may take to let go of the connection before.
-const NEXT: Duration = Duration::from_secs(2);
 /// A connection to a QEMU's control socket.
 pub struct Qmp {
     socket: PathBuf,
@@ -27,7 +21,7 @@ pub struct Qmp {
 
 impl Qmp {
     /// Connects and says hello.
-    pub fn open(socket: &Path) -> Result<Self> {
+    pub fn open(socket: &Path) -> Result<Self, Fault> {
         let until = Instant::now() + NEXT;
         loop {
             let mut broke = false;
@@ -42,14 +36,11 @@ impl Qmp {
     }
 
     /// Connects and says hello; `broke` becomes true if QEMU was not ready for it.
-    fn attempt(socket: &Path, broke: &mut bool) -> Result<Self> {
+    fn attempt(socket: &Path, broke: &mut bool) -> Result<Self, Fault> {
         let stream = UnixStream::connect(socket).map_err(|e| {
             // It does not listen while it serves somebody.
             *broke = e.kind() == io::ErrorKind::ConnectionRefused;
-            Failure::new(
-                Exit::Unreachable,
-                format!("QEMU does not answer on {}: {e}", socket.display()),
-            )
+            Fault::unreachable(format!("QEMU does not answer on {}: {e}", socket.display()))
             .advise("give QEMU a control socket with `-qmp unix:FILE,server=on,wait=off`, and name that file")
         })?;
         let mut qmp = Qmp {
@@ -75,17 +66,17 @@ impl Qmp {
         hello.map(|_| qmp)
     }
 
-    fn failure(&self, why: &str) -> Failure {
-        Failure::new(Exit::Unreachable, format!("QEMU's socket {}: {why}", self.socket.display()))
+    fn failure(&self, why: &str) -> Fault {
+        Fault::unreachable(format!("QEMU's socket {}: {why}", self.socket.display()))
     }
 
-    fn broken(&mut self, e: &io::Error) -> Failure {
+    fn broken(&mut self, e: &io::Error) -> Fault {
         self.broke = true;
         self.failure(&format!("the connection broke: {e}"))
     }
 
     /// The next message; none if there was none in time.
-    fn message(&mut self, until: Instant) -> Result<Option<Message>> {
+    fn message(&mut self, until: Instant) -> Result<Option<Message>, Fault> {
         let mut room = [0; 16 << 10];
         loop {
             match self.messages.take() {
@@ -116,7 +107,7 @@ impl Qmp {
         &mut self,
         name: &str,
         arguments: Value,
-    ) -> Result<std::result::Result<Value, Refusal>> {
+    ) -> Result<Result<Value, Refusal>, Fault> {
         let text = command(name, arguments, None);
         self.stream.set_write_timeout(Some(ANSWER)).map_err(|e| self.broken(&e))?;
         self.stream.write_all(text.as_bytes()).map_err(|e| self.broken(&e))?;
@@ -132,10 +123,9 @@ impl Qmp {
     }
 
     /// Runs a command that QEMU has to accept.
-    pub fn ask(&mut self, command: &str, arguments: Value) -> Result<Value> {
-        self.try_ask(command, arguments)?.map_err(|r| {
-            Failure::new(Exit::Failed, format!("QEMU refused {command}: {}", r.sentence))
-        })
+    pub fn ask(&mut self, command: &str, arguments: Value) -> Result<Value, Fault> {
+        self.try_ask(command, arguments)?
+            .map_err(|r| Fault::failed(format!("QEMU refused {command}: {}", r.sentence)))
     }
 
     /// Waits for an event that fits, be it one that has come already; none if
@@ -145,7 +135,7 @@ impl Qmp {
         name: &str,
         fits: impl Fn(&Value) -> bool,
         at_most: Duration,
-    ) -> Result<Option<Value>> {
+    ) -> Result<Option<Value>, Fault> {
         let until = Instant::now() + at_most;
         let wanted = |e: &Value| e["event"] == name && fits(&e["data"]);
         loop {
@@ -224,7 +214,7 @@ mod tests {
         let mut q = Qmp::open(&path).unwrap();
         assert_eq!(q.ask("one", json!({})).unwrap(), 7);
         let refused = q.ask("two", json!({})).unwrap_err();
-        assert_eq!((refused.exit, refused.what.as_str()), (Exit::Failed, "QEMU refused two: no"));
+        assert_eq!((refused.unreachable, refused.what.as_str()), (false, "QEMU refused two: no"));
         assert!(q.event("X", |d| d["device"] == "b", Duration::ZERO).is_ok_and(|e| e.is_none()));
         assert!(q.event("X", |d| d["device"] == "a", Duration::ZERO).unwrap().is_some());
     }
