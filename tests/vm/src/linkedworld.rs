@@ -284,10 +284,10 @@ impl<'a> World<'a> {
             self.ends[way].fence.line(fence, number, 0);
             self.ends[1 - way].closer = Some(Closer::new(closer, number));
             let [from, to] = [way, 1 - way].map(|n| self.ends[n].memory.clone());
-            self.ways.push(Director::new(from, to, number, 0));
+            self.ways.push(Director::new(from, to, number, 0, 0));
         }
         self.vm.rx.attach(numbers[0], second.clone(), ring);
-        assert!(self.vm.tx.attach(numbers[1], second, ring), "the ways before are over");
+        assert!(self.vm.tx.attach(numbers[1], second, ring).is_some(), "the ways before are over");
         self.host.rings_control();
     }
 

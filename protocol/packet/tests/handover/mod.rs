@@ -7,6 +7,7 @@ mod director;
 mod hostile;
 mod memory;
 mod mutant;
+mod place;
 mod random;
 mod runs;
 mod threads;
