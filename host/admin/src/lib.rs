@@ -36,7 +36,7 @@ pub use window::{WindowPeer, WindowRow};
 use audit::{Query, Row};
 use counters::Counters;
 use history::HistoryRow;
-use links::LinkRow;
+use links::{LinkRow, LinksOfClient};
 use policy::View;
 use ports::{PortLines, PortRow, PortsOfClient};
 use rdma::{RdmaRow, RdmaView};
@@ -561,6 +561,9 @@ pub struct ClientRow {
     /// The NIC that its programs for RDMA see.
     #[serde(default)]
     pub rdma: RdmaView,
+    /// Which direct links its VMs' ports may have.
+    #[serde(default)]
+    pub links: LinksOfClient,
     /// Addresses that its manifest gives its VMs, by the VM's name; that of programs on the
     /// host by the client's.
     #[serde(default)]

@@ -30,6 +30,19 @@ pub struct LinkRow {
     pub bytes: u64,
 }
 
+/// What a client's manifest says of direct links. Where it says nothing, they are among its own
+/// ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LinksOfClient {
+    /// Its ports have none.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub off: bool,
+    /// Clients with whose ports they may be, too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<String>,
+}
+
 /// A port of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkPort {

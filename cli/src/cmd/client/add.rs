@@ -99,6 +99,7 @@ impl Args {
             shared_memory: BTreeMap::new(),
             ports: BTreeMap::new(),
             rdma: RdmaView::default(),
+            links: Default::default(),
         })
     }
 
@@ -144,6 +145,7 @@ pub fn run(admin: &Admin, args: &Args) -> Result<ClientRow> {
                 (Some(row), None) => {
                     wanted.vms = WantedVm::all_of(&row);
                     (wanted.addresses, wanted.rdma) = (row.addresses, row.rdma);
+                    wanted.links = row.links;
                     (wanted.shared_memory, wanted.ports) = (row.shared_memory, row.ports);
                 }
                 (None, _) => {}

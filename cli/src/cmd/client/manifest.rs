@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use vfun_admin::ClientRow;
+use vfun_admin::links::LinksOfClient;
 use vfun_admin::ports::PortsOfClient;
 use vfun_admin::rdma::RdmaView;
 use vfun_wire::limits::CREDENTIAL_BYTES;
@@ -28,11 +29,13 @@ pub struct Wanted {
     pub spin: bool,
     /// Its VMs; the one of a manifest that names none, if it is empty.
     pub vms: Vec<WantedVm>,
-    /// Addresses, memory and ports of VMs, and what `[rdma]` says, which no option changes.
+    /// Addresses, memory and ports of VMs, and what `[rdma]` and `links` say, which no option
+    /// changes.
     pub addresses: BTreeMap<String, IpAddr>,
     pub shared_memory: BTreeMap<String, String>,
     pub ports: PortsOfClient,
     pub rdma: RdmaView,
+    pub links: LinksOfClient,
 }
 
 /// A VM: what is not said is as the client says.
@@ -137,6 +140,7 @@ impl Wanted {
             shared_memory: BTreeMap::new(),
             ports: BTreeMap::new(),
             rdma: RdmaView::default(),
+            links: LinksOfClient::default(),
         }
     }
 }
@@ -187,6 +191,12 @@ pub fn text(w: &Wanted) -> Result<String> {
     }
     if let Some(rdma) = rdma(&w.rdma) {
         t.insert("rdma".into(), rdma.into());
+    }
+    if w.links.off {
+        t.insert("links".into(), false.into());
+    }
+    if !w.links.with.is_empty() {
+        t.insert("links_with".into(), w.links.with.clone().into());
     }
     if w.vms.is_empty() {
         w.add_facts(&mut t, &w.name);
@@ -259,6 +269,11 @@ mod tests {
         let settings: Vec<_> =
             c.rdma.settings().map(|(name, most)| format!("{name}={most}")).collect();
         assert_eq!(settings, ["programs=3", "regions=7", "memory=1048576"]);
+        assert!(c.links.on && c.links.with.is_empty());
+        let with = LinksOfClient { off: false, with: vec!["db".into()] };
+        assert_eq!(read(&Wanted { links: with, ..Wanted::vm("a") }).links.with, ["db"]);
+        let off = LinksOfClient { off: true, with: vec![] };
+        assert!(!read(&Wanted { links: off, ..Wanted::vm("a") }).links.on);
         let named = Wanted { vms: vec![WantedVm::named("a"), WantedVm::named("b")], ..own };
         assert_eq!(read(&named).addresses, named.addresses);
     }

@@ -149,6 +149,7 @@ pub(in crate::cmd) mod tests {
             tokens: false,
             tokens_valid: 0,
             rdma: Default::default(),
+            links: Default::default(),
             addresses: Default::default(),
             shared_memory: Default::default(),
             ports: Default::default(),

@@ -4,6 +4,7 @@ use super::answers::Noted;
 use super::shared_memory::shared_memory;
 use super::{Daemon, wiring};
 use super::{ports, rdma};
+use crate::admin::links::LinksOfClient;
 use crate::admin::{ClientRow, Reply, VmRow};
 use crate::core::Event;
 use crate::core::catalog::{Client, ClientKind, OverTcp, VmOf};
@@ -76,6 +77,7 @@ impl Daemon {
             tokens: self.rim.core.catalog().policy.client(&c.name).tokens,
             tokens_valid: self.tokens_valid(c.id),
             rdma: rdma::view(&c.rdma),
+            links: LinksOfClient { off: !c.links.on, with: c.links.with.clone() },
             addresses: c.addresses.clone(),
             shared_memory: shared_memory(c),
             ports: ports::lines(c),

@@ -640,6 +640,20 @@ impl Config {
 }
 
 #[cfg(test)]
+impl Daemon {
+    /// One of a new root, for tests: without a keeper, helpers and services.
+    pub(super) fn in_folder(dir: &Path) -> Self {
+        let config = Config::in_folder(dir);
+        let tree = Tree::new(dir).expect("a folder of the test's own");
+        let lock = File::create(tree.lock()).expect("a file");
+        let (records, _) = numbers::open(&tree.database(), false).expect("a database");
+        let generation = records.next_generation().expect("a number");
+        let open = Open::of(&tree).expect("sockets");
+        Daemon::new(config, tree, lock, records, generation, open).expect("a manager")
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -317,7 +317,6 @@ impl<M: Memory + Clone> Handover<M> {
         self.told = self.told.filter(|told| there == Some(told.driver));
         if let (DriverView::There { id, both: true }, Phase::Lives(_)) = (driver, self.phase)
             && self.told.is_none()
-            && self.refused != Some(id)
         {
             self.told = Some(Told { driver: id, allow: 0, force: 0 });
             acts.push(LinkAct::Tell { epoch: self.epoch() });

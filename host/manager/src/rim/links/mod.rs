@@ -30,6 +30,10 @@ use want::Pair;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::rim) enum PortVerdict {
     /// All of them to this port, as they are.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the process that watches switches comes next")
+    )]
     Joined { to: String },
     /// Not so, and why.
     Not { why: String },
@@ -94,7 +98,10 @@ impl Links {
 
 impl Daemon {
     /// The detector says where the switch sends a port's frames.
-    #[expect(dead_code, reason = "the process that watches switches comes next")]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the process that watches switches comes next")
+    )]
     pub(in crate::rim) fn heard_verdict(&mut self, port: &str, verdict: PortVerdict) {
         self.links.unwatched = None;
         if self.links.verdicts.get(port) != Some(&verdict) {
@@ -105,7 +112,10 @@ impl Daemon {
     }
 
     /// Nobody watches the switch any more: all frames go through it.
-    #[expect(dead_code, reason = "the process that watches switches comes next")]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the process that watches switches comes next")
+    )]
     pub(in crate::rim) fn no_verdicts(&mut self, why: &str) {
         self.links.unwatched = Some(why.into());
         for verdict in self.links.verdicts.values_mut() {
@@ -180,3 +190,6 @@ fn look_after(state: LinkState, turns: bool, is_there: bool) -> Duration {
         _ => LINK_LOOK_RESTING,
     }
 }
+
+#[cfg(test)]
+mod tests;

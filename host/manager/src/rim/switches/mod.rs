@@ -134,6 +134,16 @@ pub(in crate::rim) struct ConnectedDriver {
     pub knows: u32,
 }
 
+#[cfg(test)]
+impl Daemon {
+    /// Hears all that drivers say, as events of the system would bring it.
+    pub(in crate::rim) fn hear_all_switches(&mut self) {
+        self.accept_switches();
+        let all: Vec<u32> = self.switches.drivers.keys().copied().collect();
+        all.into_iter().for_each(|id| self.hear_switch(id));
+    }
+}
+
 #[derive(Clone, Copy)]
 struct HeldMemory {
     grant: Handle,

@@ -70,6 +70,8 @@ struct World {
     b_stopped: bool,
     /// A driver that says nothing of links.
     is_dumb: bool,
+    /// Who was rung and has not looked at its pages yet: A, and B.
+    rung: [bool; 2],
     acts: Vec<LinkAct>,
     now: u64,
     sent: u64,
@@ -111,6 +113,7 @@ impl World {
             a_stopped: false,
             b_stopped: false,
             is_dumb: false,
+            rung: [true; 2],
             acts: vec![],
             now: 1,
             sent: 0,
@@ -130,25 +133,44 @@ impl World {
         self.driver = DriverView::There { id: 50, both: true };
     }
 
+    /// A VM looks at its pages when it is rung, and goes on until it has what stands there.
     fn look_of_vms(&mut self) {
         let ring = Ring::new(RING).unwrap();
         let s = &self.shared;
         let told = |side: &Side, word: usize| side[word].load(Ordering::Acquire);
-        let (out, place) = (told(&s.a_host, LINK_OUT), LinkPlace::of(told(&s.a_host, OUT_PLACE)));
-        if out == 0 && self.tx.link().is_some() {
-            self.tx.detach();
-        } else if out != 0 && self.tx.link().is_none() && place.is_some() {
-            self.tx.attach(out, fake(&s.link_a, &s.link_b), ring);
+        if self.rung[0] && !self.a_stopped {
+            let out = told(&s.a_host, LINK_OUT);
+            let is_place = LinkPlace::of(told(&s.a_host, OUT_PLACE)).is_some();
+            self.rung[0] = match (out, self.tx.link().is_some()) {
+                (0, true) => {
+                    self.tx.detach();
+                    false
+                }
+                (1.., false) if is_place => !self.tx.attach(out, fake(&s.link_a, &s.link_b), ring),
+                _ => false,
+            };
         }
-        let (from, place) = (told(&s.b_host, LINK_IN), LinkPlace::of(told(&s.b_host, IN_PLACE)));
-        if from == 0 && self.rx.link().is_some() {
-            self.rx.detach();
-        } else if from != 0 && self.rx.link().is_none() && place.is_some() {
-            self.rx.attach(from, fake(&s.link_b, &s.link_a), ring);
+        if self.rung[1] && !self.b_stopped {
+            let from = told(&s.b_host, LINK_IN);
+            let is_place = LinkPlace::of(told(&s.b_host, IN_PLACE)).is_some();
+            match (from, self.rx.link().is_some()) {
+                (0, true) => self.rx.detach(),
+                (1.., false) if is_place => {
+                    self.rx.attach(from, fake(&s.link_b, &s.link_a), ring);
+                }
+                _ => {}
+            }
+            self.rung[1] = false;
         }
     }
 
     fn act(&mut self, act: LinkAct) {
+        match act {
+            LinkAct::RingSender => self.rung[0] = true,
+            LinkAct::RingReceiver => self.rung[1] = true,
+            LinkAct::Forget => self.rung = [true; 2],
+            _ => {}
+        }
         let DriverView::There { id, .. } = self.driver else { return };
         match act {
             LinkAct::Tell { epoch } => {
@@ -163,7 +185,7 @@ impl World {
                 self.fence.force(epoch);
                 self.forcing = Some(epoch);
             }
-            LinkAct::Unlink => {
+            LinkAct::Unlink if !self.is_dumb => {
                 self.fence.unline();
                 self.closer = None;
                 self.handover.unlinked(id);
@@ -233,9 +255,7 @@ impl World {
             self.acts.push(act);
             self.act(act);
         }
-        if !self.a_stopped && !self.b_stopped {
-            self.look_of_vms();
-        }
+        self.look_of_vms();
     }
 
     /// Until it is so, or a generous limit.
@@ -403,6 +423,8 @@ fn a_driver_that_cannot_ends_the_link_and_is_not_told_again() {
         let told = w.acts.len();
         w.handover.unlinked(9);
         assert!(!w.handover.ends(), "another connection says nothing of it");
+        w.handover.allowed(9, 1, w.now);
+        w.handover.forced(9, 1);
         w.handover.unlinked(1);
         assert!(w.handover.was_refused() && w.handover.ends());
         w.handover.wish(Wish::Direct);
@@ -491,4 +513,41 @@ fn sides_begin_with_counts_of_zero_and_the_way_back_is_left_alone() {
     assert_eq!([TAIL, TAKEN, TAKEN_BYTES, REFUSED, WAKE].map(|at| word(&b, at)), [0; 5]);
     assert_eq!([TAIL, TAKEN, REFUSED, WAKE].map(|at| word(&a, at)), [9; 4]);
     assert_eq!([HEAD, SENT, FULL].map(|at| word(&b, at)), [9; 3]);
+}
+
+#[test]
+fn a_driver_is_believed_only_what_it_was_asked_on_this_connection() {
+    let mut w = World::new();
+    w.is_dumb = true;
+    w.handover.wish(Wish::Direct);
+    w.until(|w| w.acts.contains(&LinkAct::Allow { epoch: 1 }));
+    let turn = |w: &World| w.shared.a_host[TURN].load(Ordering::Relaxed);
+    for (driver, epoch) in [(9, 1), (1, 2), (1, 0)] {
+        w.handover.allowed(driver, epoch, w.now);
+        assert_eq!(turn(&w), 0, "{driver} {epoch}");
+    }
+    w.fence.allow(1);
+    w.handover.allowed(1, 1, w.now);
+    assert_eq!(turn(&w), 2);
+    w.until_state(LinkState::Direct);
+    (w.a_stopped, w.b_stopped) = (true, true);
+    w.handover.wish(Wish::Wait);
+    w.until(|w| w.acts.contains(&LinkAct::Force { epoch: 1 }));
+    for (driver, epoch) in [(9, 1), (1, 2), (1, 0)] {
+        w.handover.forced(driver, epoch);
+        w.tick();
+        assert_eq!(w.handover.state().0, LinkState::Back, "{driver} {epoch}");
+    }
+    w.is_dumb = true;
+    w.handover.forced(1, 1);
+    w.tick();
+    assert_eq!(w.handover.state().0, LinkState::Over);
+    // The order to let go is answered by who got it, and waited for.
+    for driver in [0, 9] {
+        w.handover.unlinked(driver);
+        (0..20).for_each(|_| w.tick());
+        assert!(w.acts.contains(&LinkAct::Unlink) && !w.acts.contains(&LinkAct::Forget));
+    }
+    w.handover.unlinked(1);
+    w.forgotten();
 }
