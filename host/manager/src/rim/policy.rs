@@ -45,6 +45,11 @@ fn of_port(what: &str, client: &str, vm: &str, port: &str) -> (String, String) {
     (format!("port {what} {client}/{vm} {port}"), client.to_owned())
 }
 
+/// The same of one about a direct link.
+fn of_link(from: &str, to: &str, off: bool) -> String {
+    format!("links {} {from} {to}", if off { "off" } else { "on" })
+}
+
 /// What an order is, in a few words, and the client it is about; nothing of
 /// what merely asks.
 pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
@@ -73,10 +78,7 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
         }
         Ask::AddPort { client, vm, name, .. } => of_port("add", client, vm, name),
         Ask::RemovePort { client, vm, name } => of_port("remove", client, vm, name),
-        Ask::LinkOff { from, to, off } => {
-            let word = if *off { "off" } else { "on" };
-            (format!("links {word} {from} {to}"), none())
-        }
+        Ask::LinkOff { from, to, off } => (of_link(from, to, *off), none()),
         Ask::AddWindow { manifest, file } => {
             (format!("window add {}", name(manifest, file)), none())
         }

@@ -284,6 +284,9 @@ impl Rig {
                 _ => {}
             }
         }
+        if self.vms[1].is_stopped {
+            return;
+        }
         let page = self.vms[1].rx.port().memory().clone();
         let (from, place) = (word(&page, LINK_IN), LinkPlace::of(word(&page, IN_PLACE)));
         match (from, place, self.vms[1].rx.link().is_some()) {
@@ -380,6 +383,13 @@ impl Rig {
         self.driver_hears();
         self.driver_moves();
         self.vms_look();
+        if !self.vms[1].is_stopped {
+            self.receive();
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+
+    fn receive(&mut self) {
         let mut frame = [0; 64];
         while let Some(bytes) = self.vms[1].rx.next(&mut frame) {
             if bytes != 0 {
@@ -389,7 +399,6 @@ impl Rig {
             }
         }
         self.vms[1].rx.take();
-        std::thread::sleep(Duration::from_millis(1));
     }
 
     fn until(&mut self, what: impl Fn(&Rig) -> bool) {
@@ -478,11 +487,10 @@ fn the_next_manager_goes_on_with_a_link() {
     rig.joined(true);
     rig.until_state("direct");
     let number = rig.row().link;
-    let notes: Vec<_> = rig.m.links.links.iter().map(|(n, link)| {
-        let text = serde_json::to_string::<LinkNote>(&link.note).unwrap();
-        (n.to_string(), text)
-    });
-    let notes: Vec<_> = notes.collect();
+    let noted = |(n, link): (&u64, &Link)| {
+        (n.to_string(), serde_json::to_string::<LinkNote>(&link.note).unwrap())
+    };
+    let notes: Vec<_> = rig.m.links.links.iter().map(noted).collect();
     rig.m.links = Links::default();
     rig.m.links.were_left(notes);
     rig.m.find_links();
@@ -503,6 +511,7 @@ fn a_vm_that_goes_takes_its_links_with_it() {
     let b = rig.vms[1].rx.port().memory().clone();
     let b_host = b.theirs().clone();
     let before = b_host.load(LINK_IN, Ordering::Relaxed);
+    rig.vms[1].is_stopped = true;
     rig.m.window_gone(rig.vms[1].window);
     rig.until(|rig| rig.m.links.links.is_empty());
     assert_eq!(page.load(LINK_OUT, Ordering::Relaxed), 0);

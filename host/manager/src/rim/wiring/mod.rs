@@ -192,7 +192,7 @@ impl Daemon {
     }
 
     /// A window that was just laid out.
-    fn attached(
+    pub(super) fn attached(
         &self,
         window: HostWindow,
         of: Owner,
