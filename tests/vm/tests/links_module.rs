@@ -40,7 +40,14 @@ impl Scene {
         load(&guest);
         let stage = Scene { host, window, guest };
         stage.plug();
-        ok(&stage.guest, &format!("sendback {ECHO} > /tmp/echo.out 2>&1 &"));
+        // What comes before it listens is lost.
+        ok(
+            &stage.guest,
+            &format!(
+                "sendback {ECHO} > /tmp/sendback.out 2>&1 & \
+                 for i in $(seq 500); do grep -q ':{ECHO:04X} ' /proc/net/udp && exit 0; usleep 20000; done; exit 1"
+            ),
+        );
         stage.up();
         stage
     }
@@ -60,7 +67,8 @@ impl Scene {
             &self.guest,
             "for i in $(seq 500); do [ -e /sys/class/net/sw0 ] && break; usleep 20000; done; \
              ip link set sw0 up && ip addr add 10.9.0.2/24 dev sw0 2>/dev/null; \
-             for i in $(seq 500); do [ \"$(cat /sys/class/net/sw0/carrier)\" = 1 ] && exit 0; usleep 20000; done; exit 1",
+             for i in $(seq 500); do [ \"$(cat /sys/class/net/sw0/carrier)\" = 1 ] && break; usleep 20000; done; \
+             for i in $(seq 50); do ping -c 1 -W 1 10.9.0.1 > /dev/null && exit 0; done; exit 1",
         );
     }
 
@@ -284,6 +292,16 @@ fn what_ends_a_link_harms_nothing_else() {
         stage.plug();
         a.goes_by([13, 14]);
 
+        // Its host makes it anew. The module sees that at a heartbeat.
+        a.world().sends(u64::MAX / 2);
+        a.goes_on(50);
+        stage.window.lay_out_anew();
+        until("the way back", || is_back(a.said(ACK)));
+        a.world().forgets();
+        a.ends();
+        a.carries(100);
+        a.goes_by([17, 18]);
+
         // The interface goes down, and comes back with other memory.
         a.world().sends(u64::MAX / 2);
         a.goes_on(50);
@@ -291,6 +309,7 @@ fn what_ends_a_link_harms_nothing_else() {
         until("its release", || stage.host.ports_held() == 0);
         a.world().forgets();
         a.ends();
+        a.world().lets_go();
         ok(&stage.guest, "ip link set sw0 up");
         until("another channel", || stage.host.ports_up() == 1);
         assert!(a.world().takes_up());
