@@ -23,13 +23,13 @@ const FLIPS: usize = 60;
 const IDLE_FLIPS: usize = 10;
 
 /// A guest with an interface, and the memory of a link.
-struct Scene {
+struct LinkScene {
     host: FakeHost,
     window: FakeHost,
     guest: Guest,
 }
 
-impl Scene {
+impl LinkScene {
     fn start(name: &str) -> Self {
         let (host, window) = (FakeHost::start(), FakeHost::further(Role::Link, [0x11, 0x22]));
         host.names_port(0, 7, "sw0", MAC_A, 1400);
@@ -38,7 +38,7 @@ impl Scene {
         config.hotplug_ports = 2;
         let guest = boot(&config);
         load(&guest);
-        let stage = Scene { host, window, guest };
+        let stage = LinkScene { host, window, guest };
         stage.plug();
         // What comes before it listens is lost.
         ok(
@@ -180,7 +180,7 @@ impl<'w> Around<'_, 'w> {
 }
 
 /// Does something while the world goes on.
-fn around(stage: &Scene, what: impl FnOnce(&Around<'_, '_>)) {
+fn around(stage: &LinkScene, what: impl FnOnce(&Around<'_, '_>)) {
     let (world, over) =
         (Mutex::new(World::new(&stage.host, &stage.window)), AtomicBool::new(false));
     std::thread::scope(|s| {
@@ -197,7 +197,7 @@ fn around(stage: &Scene, what: impl FnOnce(&Around<'_, '_>)) {
 
 #[test]
 fn frames_flip_to_a_link_and_back_and_none_is_lost() {
-    let stage = Scene::start("links");
+    let stage = LinkScene::start("links");
     around(&stage, |a| {
         a.carries(300);
         assert_eq!(a.said(KNOWS), 1);
@@ -259,7 +259,7 @@ fn frames_flip_to_a_link_and_back_and_none_is_lost() {
 }
 
 /// A port whose ring is full turns all the same, and frames that waited go over the link.
-fn a_full_port_turns(stage: &Scene, a: &Around<'_, '_>) {
+fn a_full_port_turns(stage: &LinkScene, a: &Around<'_, '_>) {
     let sent = || stage.stat("sent") + stage.stat("link_sent");
     let (before, stops) = (sent(), stage.stat("queue_stops"));
     a.world().sticks(true);
@@ -276,7 +276,7 @@ fn a_full_port_turns(stage: &Scene, a: &Around<'_, '_>) {
 
 #[test]
 fn what_ends_a_link_harms_nothing_else() {
-    let stage = Scene::start("links-end");
+    let stage = LinkScene::start("links-end");
     let is_back = |turn: u64| turn > 1 && turn & 1 == 1;
     around(&stage, |a| {
         // The window goes while frames go over it.
@@ -337,7 +337,7 @@ fn what_ends_a_link_harms_nothing_else() {
 
 #[test]
 fn a_place_that_cannot_be_and_a_peer_that_writes_anything_harm_nothing() {
-    let stage = Scene::start("links-wrong");
+    let stage = LinkScene::start("links-wrong");
     let data = FakeHost::further(Role::Data, [0x33, 0x44]);
     stage.host.names(1, WINDOW + 1, &data);
     stage.guest.plug_doorbell(1, "data", &data.doorbell()).unwrap();
