@@ -306,10 +306,16 @@ impl<'a> World<'a> {
         self.host.rings_control();
     }
 
+    /// Touches A's port no more: its memory is somebody else's soon.
+    pub fn lets_go(&mut self) {
+        let side = ring_of_ports().side_bytes() as usize;
+        let [_, nobody] = sides(&memory(2 * side as u64), 0, side);
+        self.ends[0] = PortEnd::new(nobody);
+    }
+
     /// The guest has another channel of its port, and no link.
     pub fn takes_up(&mut self) -> bool {
         let Some(lent) = self.host.lends_port(0) else { return false };
-        self.unlinks();
         self.ends[0] = PortEnd::new(lent);
         true
     }
@@ -481,7 +487,7 @@ impl<'a> World<'a> {
             let value = match *random >> 60 & 3 {
                 0 => *random,
                 1 => *random % (2 * LINK_RING) / 64 * 64,
-                2 => 1 << 32 | *random % 1600,
+                2 => (1 << 32) | (*random % 1600),
                 _ => *random % 4,
             };
             self.window.part(4096 + at / 8 * 8, 8).store(0, value, Ordering::Relaxed);

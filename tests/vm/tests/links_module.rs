@@ -23,13 +23,13 @@ const FLIPS: usize = 60;
 const IDLE_FLIPS: usize = 10;
 
 /// A guest with an interface, and the memory of a link.
-struct Scene {
+struct LinkScene {
     host: FakeHost,
     window: FakeHost,
     guest: Guest,
 }
 
-impl Scene {
+impl LinkScene {
     fn start(name: &str) -> Self {
         let (host, window) = (FakeHost::start(), FakeHost::further(Role::Link, [0x11, 0x22]));
         host.names_port(0, 7, "sw0", MAC_A, 1400);
@@ -38,9 +38,16 @@ impl Scene {
         config.hotplug_ports = 2;
         let guest = boot(&config);
         load(&guest);
-        let stage = Scene { host, window, guest };
+        let stage = LinkScene { host, window, guest };
         stage.plug();
-        ok(&stage.guest, &format!("sendback {ECHO} > /tmp/echo.out 2>&1 &"));
+        // What comes before it listens is lost.
+        ok(
+            &stage.guest,
+            &format!(
+                "sendback {ECHO} > /tmp/sendback.out 2>&1 & \
+                 for i in $(seq 500); do grep -q ':{ECHO:04X} ' /proc/net/udp && exit 0; usleep 20000; done; exit 1"
+            ),
+        );
         stage.up();
         stage
     }
@@ -60,7 +67,8 @@ impl Scene {
             &self.guest,
             "for i in $(seq 500); do [ -e /sys/class/net/sw0 ] && break; usleep 20000; done; \
              ip link set sw0 up && ip addr add 10.9.0.2/24 dev sw0 2>/dev/null; \
-             for i in $(seq 500); do [ \"$(cat /sys/class/net/sw0/carrier)\" = 1 ] && exit 0; usleep 20000; done; exit 1",
+             for i in $(seq 500); do [ \"$(cat /sys/class/net/sw0/carrier)\" = 1 ] && break; usleep 20000; done; \
+             for i in $(seq 50); do ping -c 1 -W 1 10.9.0.1 > /dev/null && exit 0; done; exit 1",
         );
     }
 
@@ -172,7 +180,7 @@ impl<'w> Around<'_, 'w> {
 }
 
 /// Does something while the world goes on.
-fn around(stage: &Scene, what: impl FnOnce(&Around<'_, '_>)) {
+fn around(stage: &LinkScene, what: impl FnOnce(&Around<'_, '_>)) {
     let (world, over) =
         (Mutex::new(World::new(&stage.host, &stage.window)), AtomicBool::new(false));
     std::thread::scope(|s| {
@@ -189,7 +197,7 @@ fn around(stage: &Scene, what: impl FnOnce(&Around<'_, '_>)) {
 
 #[test]
 fn frames_flip_to_a_link_and_back_and_none_is_lost() {
-    let stage = Scene::start("links");
+    let stage = LinkScene::start("links");
     around(&stage, |a| {
         a.carries(300);
         assert_eq!(a.said(KNOWS), 1);
@@ -251,7 +259,7 @@ fn frames_flip_to_a_link_and_back_and_none_is_lost() {
 }
 
 /// A port whose ring is full turns all the same, and frames that waited go over the link.
-fn a_full_port_turns(stage: &Scene, a: &Around<'_, '_>) {
+fn a_full_port_turns(stage: &LinkScene, a: &Around<'_, '_>) {
     let sent = || stage.stat("sent") + stage.stat("link_sent");
     let (before, stops) = (sent(), stage.stat("queue_stops"));
     a.world().sticks(true);
@@ -268,7 +276,7 @@ fn a_full_port_turns(stage: &Scene, a: &Around<'_, '_>) {
 
 #[test]
 fn what_ends_a_link_harms_nothing_else() {
-    let stage = Scene::start("links-end");
+    let stage = LinkScene::start("links-end");
     let is_back = |turn: u64| turn > 1 && turn & 1 == 1;
     around(&stage, |a| {
         // The window goes while frames go over it.
@@ -284,6 +292,16 @@ fn what_ends_a_link_harms_nothing_else() {
         stage.plug();
         a.goes_by([13, 14]);
 
+        // Its host makes it anew. The module sees that at a heartbeat.
+        a.world().sends(u64::MAX / 2);
+        a.goes_on(50);
+        stage.window.lay_out_anew();
+        until("the way back", || is_back(a.said(ACK)));
+        a.world().forgets();
+        a.ends();
+        a.carries(100);
+        a.goes_by([17, 18]);
+
         // The interface goes down, and comes back with other memory.
         a.world().sends(u64::MAX / 2);
         a.goes_on(50);
@@ -291,6 +309,7 @@ fn what_ends_a_link_harms_nothing_else() {
         until("its release", || stage.host.ports_held() == 0);
         a.world().forgets();
         a.ends();
+        a.world().lets_go();
         ok(&stage.guest, "ip link set sw0 up");
         until("another channel", || stage.host.ports_up() == 1);
         assert!(a.world().takes_up());
@@ -318,7 +337,7 @@ fn what_ends_a_link_harms_nothing_else() {
 
 #[test]
 fn a_place_that_cannot_be_and_a_peer_that_writes_anything_harm_nothing() {
-    let stage = Scene::start("links-wrong");
+    let stage = LinkScene::start("links-wrong");
     let data = FakeHost::further(Role::Data, [0x33, 0x44]);
     stage.host.names(1, WINDOW + 1, &data);
     stage.guest.plug_doorbell(1, "data", &data.doorbell()).unwrap();
