@@ -31,10 +31,6 @@ use want::Pair;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::rim) enum PortVerdict {
     /// All of them to this port, as they are.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the process that watches switches comes next")
-    )]
     Joined { to: String },
     /// Not so, and why.
     Not { why: String },

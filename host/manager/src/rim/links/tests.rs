@@ -275,7 +275,7 @@ impl Rig {
         if !self.vms[0].is_stopped {
             let (out, place) = (word(&page, LINK_OUT), LinkPlace::of(word(&page, OUT_PLACE)));
             match (out, place, self.vms[0].tx.link().is_some()) {
-                (0, _, true) => self.vms[0].tx.detach(),
+                (0, _, true) => drop(self.vms[0].tx.detach()),
                 (1.., Some(place), false) => {
                     let ring = Ring::new(place.ring).unwrap();
                     let memory = self.link_memory(place);

@@ -146,7 +146,9 @@ impl World {
                     self.tx.detach();
                     false
                 }
-                (1.., false) if is_place => !self.tx.attach(out, fake(&s.link_a, &s.link_b), ring),
+                (1.., false) if is_place => {
+                    self.tx.attach(out, fake(&s.link_a, &s.link_b), ring).is_none()
+                }
                 _ => false,
             };
         }
