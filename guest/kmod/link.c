@@ -75,12 +75,23 @@ static struct vfun_window *find(struct vfun_port *p, struct vfun_port_link *l,
 	return win;
 }
 
+static void leave_out(struct vfun_port *p)
+{
+	int who;
+
+	/* Other links of this window may follow, whose memory it would be. */
+	who = vfun_linked_tx_detach(&p->tx);
+	p->out.win = NULL;
+	vfun_port_ring(p, who);
+}
+
 /* The link that the host wants to be sent over. Both locks, and map_sem. */
 static void follow_out(struct vfun_port *p)
 {
 	struct said s = { .way = "to another VM" };
 	struct vfun_link_place at;
 	struct vfun_window *win;
+	int who;
 
 	if (!read_said(p, &s, VFUN_LINKED_LINK_OUT, VFUN_LINKED_OUT_PLACE,
 		       VFUN_LINKED_OUT_BELL))
@@ -90,19 +101,20 @@ static void follow_out(struct vfun_port *p)
 			p->bell = s.bell;
 		return;
 	}
-	if (p->out.win) {
-		vfun_linked_tx_detach(&p->tx);
-		vfun_port_ring(p);
-		p->out.win = NULL;
-	}
+	if (p->out.win)
+		leave_out(p);
 	win = s.number ? find(p, &p->out, &s, &at) : NULL;
-	if (!win || vfun_linked_tx_attach(&p->tx, s.number, win->memory + at.mine,
-					  win->memory + at.theirs, at.ring))
+	if (!win)
+		return;
+	who = vfun_linked_tx_attach(&p->tx, s.number, win->memory + at.mine,
+				    win->memory + at.theirs, at.ring);
+	if (who < 0)
 		return;
 	p->tx.link.longest = p->tx.port.longest;
 	p->out.win = win;
 	p->out.refused = 0;
 	p->bell = s.bell;
+	vfun_port_ring(p, who);
 }
 
 /* The link that the host wants to be received from. Both locks, and map_sem. */
@@ -148,14 +160,6 @@ void vfun_link_note(struct vfun_port *p)
 
 	if (unlikely(p->reads_link != reads))
 		WRITE_ONCE(p->reads_link, reads);
-}
-
-static void leave_out(struct vfun_port *p)
-{
-	/* Other links of this window may follow, whose memory it would be. */
-	vfun_linked_tx_detach(&p->tx);
-	p->out.win = NULL;
-	vfun_port_ring(p);
 }
 
 static void leave_in(struct vfun_port *p)

@@ -58,10 +58,8 @@ static bool has_room(struct vfun_port *p)
 }
 
 /* Rings the host and the link's receiver, if they sleep. Queue's lock; live. */
-void vfun_port_ring(struct vfun_port *p)
+void vfun_port_ring(struct vfun_port *p, int who)
 {
-	int who = vfun_linked_tx_must_ring(&p->tx);
-
 	/* While the rings live, so do the window and its registers. */
 	if (who & VFUN_LINKED_RING_PORT) {
 		p->rings++;
@@ -77,7 +75,7 @@ void vfun_port_ring(struct vfun_port *p)
 static void publish(struct vfun_port *p)
 {
 	if (vfun_linked_tx_publish(&p->tx))
-		vfun_port_ring(p);
+		vfun_port_ring(p, vfun_linked_tx_must_ring(&p->tx));
 }
 
 /*
@@ -127,7 +125,7 @@ static netdev_tx_t port_xmit(struct sk_buff *skb, struct net_device *net)
 void vfun_port_settle(struct vfun_port *p)
 {
 	if (vfun_linked_tx_look(&p->tx))
-		vfun_port_ring(p);
+		vfun_port_ring(p, vfun_linked_tx_must_ring(&p->tx));
 	if (!netif_tx_queue_stopped(vfun_port_queue(p)) && !has_room(p))
 		stop_queue(p);
 }
@@ -139,7 +137,7 @@ static bool start_queue(struct vfun_port *p)
 		return true;
 	/* Other frames go when there is room again: the turn is due now. */
 	if (vfun_linked_tx_look(&p->tx))
-		vfun_port_ring(p);
+		vfun_port_ring(p, vfun_linked_tx_must_ring(&p->tx));
 	if (!has_room(p))
 		return false;
 	netif_tx_wake_queue(vfun_port_queue(p));
@@ -353,7 +351,7 @@ static void take_up(struct vfun_port *p, void *mine, void *theirs)
 	p->live = true;
 	p->joined++;
 	/* Who had the ring before may have left without ringing. */
-	vfun_port_ring(p);
+	vfun_port_ring(p, vfun_linked_tx_must_ring(&p->tx));
 	if (has_room(p))
 		netif_tx_wake_queue(vfun_port_queue(p));
 	else

@@ -12,7 +12,7 @@ use std::time::Duration;
 use vfun_testguest::{Doorbell, Guest, GuestConfig};
 use vfun_tests_local::{Stand, programs};
 use vfun_tests_vm::boot;
-use vfun_tests_vm::cli::{asked, json};
+use vfun_tests_vm::cli::json;
 use vfun_tests_vm::module::{dmesg, healthy, load, module_config, ok, until};
 use vfun_tests_vm::netns::inside;
 use vfun_tests_vm::openvswitch::{self, OpenVSwitch};
@@ -118,11 +118,18 @@ impl Pair {
 
     /// Waits until frames of both directions go over a link, or both through the switch.
     pub fn both(&self, state: &str) {
+        self.wait(state, &["a", "b"]);
+    }
+
+    /// The same of what these VMs send.
+    fn wait(&self, state: &str, from: &[&str]) {
         let mut last = vec![];
         let end = std::time::Instant::now() + Duration::from_secs(20);
         while std::time::Instant::now() < end {
             last = self.rows();
-            if last.len() == 2 && last.iter().all(|r| r["state"] == state) {
+            let is =
+                |vm: &&str| last.iter().any(|r| r["from"]["vm"] == **vm && r["state"] == state);
+            if from.iter().all(is) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -134,7 +141,10 @@ impl Pair {
 
     /// As the operator wants it: over links, or by the switch.
     pub fn want(&self, direct: bool) {
-        tell(&self.stand, &["links", if direct { "on" } else { "off" }, "web/a", "web/b"]);
+        let [a, b] = &[tap(self, 0), tap(self, 1)];
+        for (from, to) in [(a, b), (b, a)] {
+            tell(&self.stand, &["links", if direct { "on" } else { "off" }, from, to]);
+        }
         self.both(if direct { "direct" } else { "switch" });
     }
 
@@ -231,8 +241,9 @@ fn two_guests_go_past_a_stock_switch_and_come_back() {
     pair.plug("b");
     pair.both("direct");
     pair.pings(20);
-    let (status, said) = asked(&pair.stand, &["links", "explain", "web/a", "web/b"]);
-    assert_eq!(status, 0, "{said}");
+    let [a, b] = [tap(&pair, 0), tap(&pair, 1)];
+    let said = tell(&pair.stand, &["links", "explain", &a, &b]);
+    assert!(said.contains("direct"), "{said}");
     pair.guests.iter().for_each(healthy);
 }
 
@@ -278,7 +289,8 @@ fn flips_lose_nothing(pair: &Pair) {
         while std::time::Instant::now() < end {
             let also = format!("in_port={a},priority=40000,tcp,actions=output:{b},in_port");
             pair.switch.ofctl("add-flow", BRIDGE, &[&also]);
-            pair.both("switch");
+            // The way back is joined still.
+            pair.wait("switch", &["a"]);
             pair.switch.ofctl("del-flows", BRIDGE, &[&format!("in_port={a},tcp")]);
             pair.both("direct");
             flips += 1;
@@ -293,8 +305,9 @@ fn flips_lose_nothing(pair: &Pair) {
 
 /// The switch and the manager are killed, and others come.
 fn others_die(pair: &mut Pair) {
+    // What is under way meanwhile waits for the next switch, or is dropped.
     pair.switch.kill_and_start();
-    pair.pings(50);
+    reaches(&pair.guests[0], &address(1));
     // Nobody has told the new one the rules.
     pair.join();
     pair.both("direct");

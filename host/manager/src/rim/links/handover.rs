@@ -4,7 +4,7 @@
 
 use crate::limits::LINK_REST;
 use std::sync::atomic::Ordering;
-use vfun_packet::layout::header::{BAD, FULL, HEAD, LONG, TAIL};
+use vfun_packet::layout::header::{ACK, BAD, FULL, HEAD, LONG, OPEN, TAIL};
 use vfun_packet::layout::header::{
     IN_PLACE, LINK_IN, LINK_OUT, OUT_BELL, OUT_PLACE, REFUSED, SENT, SENT_BYTES, TAKEN,
     TAKEN_BYTES, TURN, WAKE,
@@ -143,6 +143,8 @@ pub(super) struct Handover<M> {
     ending: Option<u64>,
     /// Until when no epoch begins: the last one was given up, and not by the manager's wish.
     rests_until: u64,
+    /// What stood in the VMs' pages when they were rung last.
+    rung_for: [u64; 3],
     state: LinkState,
     since: u64,
 }
@@ -188,6 +190,7 @@ impl<M: Memory + Clone> Handover<M> {
             noted,
             ending: None,
             rests_until: 0,
+            rung_for: [0; 3],
             state: LinkState::Switch,
             since: now,
         };
@@ -198,6 +201,11 @@ impl<M: Memory + Clone> Handover<M> {
     /// How it is, and since when.
     pub fn state(&self) -> (LinkState, u64) {
         (self.state, self.since)
+    }
+
+    /// The last turn that the sender says it has made, and that the receiver says so.
+    pub fn said(&self) -> [u64; 2] {
+        [self.sender.load(ACK, Ordering::Acquire), self.receiver.load(OPEN, Ordering::Acquire)]
     }
 
     /// The epoch that counts now, or did last.
@@ -280,7 +288,6 @@ impl<M: Memory + Clone> Handover<M> {
     /// Looks at what the VMs say, and goes on. What is to be done comes in order.
     pub fn step(&mut self, now: u64, driver: DriverView) -> Vec<LinkAct> {
         let mut acts = vec![];
-        let before = self.stored();
         self.follow_driver(driver, &mut acts);
         if let Phase::Lives(wish) = self.phase {
             self.turn(wish, now, driver, &mut acts);
@@ -288,7 +295,9 @@ impl<M: Memory + Clone> Handover<M> {
         if !matches!(self.phase, Phase::Lives(_)) {
             self.leave(driver, &mut acts);
         }
-        let after = self.stored();
+        // Also what was stored since the last step.
+        let (before, after) = (self.rung_for, self.stored());
+        self.rung_for = after;
         if before[..2] != after[..2] {
             acts.push(LinkAct::RingSender);
         }

@@ -205,6 +205,7 @@ impl Daemon {
                 link = number,
                 from = link.pair.from,
                 to = link.pair.to,
+                said = ?link.handover.said(),
                 "direct link: {}",
                 after.text()
             );

@@ -116,6 +116,8 @@ impl Daemon {
             LinkState::Switch => "the switch's driver is being told",
         };
         match not {
+            // That it rests here is what was wanted.
+            Some(why) if state == LinkState::Switch => why,
             Some(why) if state != LinkState::Direct => format!("{of_state}; {why}"),
             _ => of_state.into(),
         }
