@@ -133,6 +133,8 @@ pub(super) struct Handover<M> {
     director: Option<Director<M>>,
     phase: Phase,
     told: Option<Told>,
+    /// The first connection on which it was told.
+    first: Option<u32>,
     /// A connection on which the driver said that it does nothing for the link.
     refused: Option<u32>,
     /// A VM was silent, and may believe still that the link goes on (R-LNK-10).
@@ -185,6 +187,7 @@ impl<M: Memory + Clone> Handover<M> {
             director,
             phase,
             told: None,
+            first: None,
             refused: None,
             silent: false,
             noted,
@@ -194,6 +197,7 @@ impl<M: Memory + Clone> Handover<M> {
             state: LinkState::Switch,
             since: now,
         };
+        handover.rung_for = handover.stored();
         handover.look_at_state(now);
         handover
     }
@@ -288,9 +292,11 @@ impl<M: Memory + Clone> Handover<M> {
     /// Looks at what the VMs say, and goes on. What is to be done comes in order.
     pub fn step(&mut self, now: u64, driver: DriverView) -> Vec<LinkAct> {
         let mut acts = vec![];
-        self.follow_driver(driver, &mut acts);
+        let is_told_now = self.follow_driver(driver, &mut acts);
         if let Phase::Lives(wish) = self.phase {
-            self.turn(wish, now, driver, &mut acts);
+            // Nobody is late who waited for this driver.
+            let is_there = self.told.is_some() && !is_told_now;
+            self.turn(wish, now, (driver, is_there), &mut acts);
         }
         if !matches!(self.phase, Phase::Lives(_)) {
             self.leave(driver, &mut acts);
@@ -314,8 +320,8 @@ impl<M: Memory + Clone> Handover<M> {
         [a, b, self.receiver.load_own(LINK_IN, Ordering::Relaxed)]
     }
 
-    /// A driver that connects anew is told anew.
-    fn follow_driver(&mut self, driver: DriverView, acts: &mut Vec<LinkAct>) {
+    /// A driver that connects anew is told anew; whether it is now.
+    fn follow_driver(&mut self, driver: DriverView, acts: &mut Vec<LinkAct>) -> bool {
         let there = match driver {
             DriverView::There { id, .. } => Some(id),
             DriverView::Away | DriverView::Gone => None,
@@ -325,12 +331,20 @@ impl<M: Memory + Clone> Handover<M> {
             && self.told.is_none()
         {
             self.told = Some(Told { driver: id, allow: 0, force: 0 });
+            self.first.get_or_insert(id);
             acts.push(LinkAct::Tell { epoch: self.epoch() });
+            return true;
         }
+        false
     }
 
-    fn turn(&mut self, wish: Wish, now: u64, driver: DriverView, acts: &mut Vec<LinkAct>) {
-        let is_told = self.told.is_some();
+    fn turn(
+        &mut self,
+        wish: Wish,
+        now: u64,
+        (driver, is_told): (DriverView, bool),
+        acts: &mut Vec<LinkAct>,
+    ) {
         let is_there = matches!(driver, DriverView::There { both: true, .. }) && is_told;
         let Some(director) = &mut self.director else { return };
         match wish {
@@ -349,8 +363,9 @@ impl<M: Memory + Clone> Handover<M> {
             self.rests_until = now + LINK_REST.as_millis() as u64;
         }
         let is_forcing = matches!(after, Stage::Forcing { .. });
-        // Not by our own wish.
-        self.silent |= is_forcing && !matches!(before, Stage::Forcing { .. });
+        // Not by our own wish. A driver that came later may have missed what a VM has said.
+        let is_first = self.told.is_some_and(|told| self.first == Some(told.driver));
+        self.silent |= is_forcing && is_first && !matches!(before, Stage::Forcing { .. });
         // One whose port has lost its memory may have no more to say of it.
         let is_late = self.ending.is_some_and(|since| now - since >= 2 * SILENCE_MS);
         if is_forcing && (driver == DriverView::Gone || self.refused.is_some() || is_late) {
