@@ -133,6 +133,7 @@ STAGES = [
     Stage("bootbond", "the bond that each of Debian's network tools makes", "tests/bootbond.sh", VM, full=True,
           needs=("bootbond-base",)),
     Stage("ports", "ports: Open vSwitch, programs of Debian, the DPDK driver", "tests/ports.sh", VM, full=True),
+    Stage("links", "direct links of two guests, past a stock Open vSwitch and back", "tests/links.sh", VM, full=True),
     Stage("detector", "the detector of links, on a stock Open vSwitch", "tests/detector.sh", LOCAL, full=True),
     Stage("ovs", "a port of Open vSwitch with DPDK goes from VM to VM", "tests/ovs.sh", VM, full=True,
           needs=("guest-kernel", "ovs")),

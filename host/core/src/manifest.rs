@@ -409,15 +409,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
             ));
         }
     };
-    let credential_sha256 = match &t.credential_sha256 {
-        None => None,
-        Some(h) => Some(hex32(h.get_ref()).ok_or_else(|| {
-            src.error(
-                h,
-                "credential_sha256 is 64 hexadecimal digits: `printf %s SECRET | sha256sum`",
-            )
-        })?),
-    };
+    let credential_sha256 = credential(&src, t.credential_sha256.as_ref())?;
     let tcp = match t.tcp.as_ref().map(|v| (v, v.get_ref())) {
         None | Some((_, toml::Value::Boolean(false))) => OverTcp::Nobody,
         Some((_, toml::Value::Boolean(true))) => OverTcp::Proven,
@@ -450,6 +442,15 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         ports,
         links,
     })
+}
+
+fn credential(
+    src: &Source<'_>,
+    t: Option<&Spanned<String>>,
+) -> Result<Option<[u8; 32]>, ManifestError> {
+    let Some(h) = t else { return Ok(None) };
+    let wrong = "credential_sha256 is 64 hexadecimal digits: `printf %s SECRET | sha256sum`";
+    hex32(h.get_ref()).map(Some).ok_or_else(|| src.error(h, wrong))
 }
 
 fn client_kind(src: &Source<'_>, t: &Spanned<String>) -> Result<ClientKind, ManifestError> {

@@ -11,7 +11,7 @@ use vfun_window::sync::Ordering;
 
 /// Which rings are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
+enum Reads {
     Port,
     /// Both, in turns: the link's frames are behind those that came by the port.
     Both,
@@ -24,7 +24,7 @@ enum Reading {
 pub struct LinkedReceiver<M> {
     port: Receiver<M>,
     link: Option<Receiver<M>>,
-    reading: Reading,
+    reading: Reads,
     number: u64,
     /// The last turn that was made.
     open: u64,
@@ -60,7 +60,7 @@ impl<M: Memory> LinkedReceiver<M> {
         if self.number != number {
             port.store(OPEN, 0, Ordering::Relaxed);
             port.store(IN, number, Ordering::Relaxed);
-            (self.number, self.open, self.reading) = (number, 0, Reading::Port);
+            (self.number, self.open, self.reading) = (number, 0, Reads::Port);
         }
         port.store(HAS_IN, number, Ordering::Release);
         count_start(&mem);
@@ -84,33 +84,33 @@ impl<M: Memory> LinkedReceiver<M> {
     #[inline]
     pub fn next(&mut self, to: &mut [u8]) -> Option<usize> {
         match self.reading {
-            Reading::Port => self.next_of_port(to),
-            Reading::Both => self.next_of_both(to),
-            Reading::Rest(turn, until) => self.next_of_rest(to, turn, until),
+            Reads::Port => self.next_of_port(to),
+            Reads::Both => self.next_of_both(to),
+            Reads::Rest(turn, until) => self.next_of_rest(to, turn, until),
         }
     }
 
     /// Gives both senders the room of all that came, and shows the counts.
     pub fn take(&mut self) {
         // As long as the rest is read, the turn's record stays: who takes the port up finds it.
-        if !matches!(self.reading, Reading::Rest(..)) {
+        if !matches!(self.reading, Reads::Rest(..)) {
             self.port.take();
         }
-        if let Some(link) = self.link.as_mut().filter(|_| self.reading != Reading::Port) {
+        if let Some(link) = self.link.as_mut().filter(|_| self.reading != Reads::Port) {
             link.take();
         }
     }
 
     /// Whether there is anything, as far as is known, or as the senders say now.
     pub fn is_there(&mut self) -> bool {
-        let link = self.link.as_mut().filter(|_| self.reading != Reading::Port);
+        let link = self.link.as_mut().filter(|_| self.reading != Reads::Port);
         self.port.is_there() || link.is_some_and(Receiver::is_there) || self.is_at_rest()
     }
 
     /// Asks to be rung for the next frame. Look once more after it, then sleep.
     pub fn declare_sleep(&self) {
         self.port.declare_sleep();
-        if let Some(link) = self.link.as_ref().filter(|_| self.reading != Reading::Port) {
+        if let Some(link) = self.link.as_ref().filter(|_| self.reading != Reads::Port) {
             link.declare_sleep();
         }
     }
@@ -126,7 +126,7 @@ impl<M: Memory> LinkedReceiver<M> {
     }
 
     fn is_at_rest(&self) -> bool {
-        matches!(self.reading, Reading::Rest(..))
+        matches!(self.reading, Reads::Rest(..))
     }
 
     #[inline]
@@ -180,7 +180,7 @@ impl<M: Memory> LinkedReceiver<M> {
         if let Some(link) = &mut self.link {
             link.take();
         }
-        (self.open, self.reading) = (NO_MORE, Reading::Port);
+        (self.open, self.reading) = (NO_MORE, Reads::Port);
         self.port.memory().store(OPEN, self.open, Ordering::Release);
     }
 
@@ -200,12 +200,12 @@ impl<M: Memory> LinkedReceiver<M> {
         match turn {
             // A driver that was started again says its last one once more.
             Some(turn) if turn.word() == self.open => {}
-            Some(turn) if turn.to() == Way::Link && self.reading == Reading::Port => {
+            Some(turn) if turn.to() == Way::Link && self.reading == Reads::Port => {
                 self.turn(turn);
             }
             Some(turn) if turn.to() == Way::Switch && self.link.is_some() => {
                 let until = self.link.as_mut().map_or(0, Receiver::look_again);
-                self.reading = Reading::Rest(turn, until);
+                self.reading = Reads::Rest(turn, until);
             }
             Some(turn) if turn.to() == Way::Switch => {
                 self.port.count_bad();
@@ -216,9 +216,9 @@ impl<M: Memory> LinkedReceiver<M> {
     }
 }
 
-fn reading_after(open: u64) -> Reading {
+fn reading_after(open: u64) -> Reads {
     match Turn::of(open).map(Turn::to) {
-        Some(Way::Link) => Reading::Both,
-        Some(Way::Switch) | None => Reading::Port,
+        Some(Way::Link) => Reads::Both,
+        Some(Way::Switch) | None => Reads::Port,
     }
 }
