@@ -152,8 +152,9 @@ static void close_inside(struct vfun_direct *l, struct vfun_tx_queue *q, uint64_
 static inline void close_link(struct vfun_direct *l, struct vfun_tx_queue *q)
 {
 	uint64_t turn = VFUN_PACKET_LOAD_ACQUIRE(l->line.fence + VFUN_LINKED_LAST), fence, gone = 0;
+	uint64_t passed = VFUN_PACKET_LOAD(l->line.closer + VFUN_LINKED_PASSED);
 
-	if (likely(turn == VFUN_PACKET_LOAD(l->line.closer + VFUN_LINKED_PASSED)))
+	if (likely(turn == passed || passed == VFUN_LINKED_NO_MORE))
 		return;
 	fence = VFUN_PACKET_LOAD(l->line.fence + VFUN_LINKED_STAMP);
 	if (fence > VFUN_PACKET_LOAD(&l->out)) {

@@ -426,12 +426,15 @@ int vfun_links_look(struct vfun_eth *v)
 	l = v->from_here;
 	if (v->unlinked)
 		ret = say(v, VFUN_PORT_ASK_UNLINKED, v->unlinked, 0);
-	v->unlinked = 0;
+	if (!ret)
+		v->unlinked = 0;
 	if (l && (l->ledger.is_broken || (l->sure_by && rte_rdtsc() > l->sure_by))) {
 		ret |= give_up(v, l);
 	} else if (l && l->forced && is_forced(l)) {
-		ret |= say(v, VFUN_PORT_ASK_FORCED, l->number, l->forced);
-		l->forced = 0;
+		if (say(v, VFUN_PORT_ASK_FORCED, l->number, l->forced))
+			ret = -1;
+		else
+			l->forced = 0;
 	} else if (l && l->forced) {
 		look_soon(v);
 	}

@@ -117,8 +117,11 @@ static void renew_fence(struct vfun_eth *v, const struct vfun_sides *port)
 		vfun_fence_unline(f);
 	/* It cannot fail: the ring's bytes were looked at. */
 	vfun_fence_renew(f, port->mine, port->theirs, port->ring);
-	if (!v->had_memory && line)
+	if (!v->had_memory && line) {
+		/* Nothing was said by it yet, and its closer is new: as a line of zeros. */
+		memset(line->fence, 0, sizeof(line->fence));
 		vfun_fence_line(f, line, link, allowed);
+	}
 }
 
 /* Without memory the fence stands in a page of zeros, whose ring is empty and never read. */

@@ -126,7 +126,7 @@ static void follow_in(struct vfun_port *p)
 
 	/* Who reads a link that is not wanted any more stops, also if nothing comes. */
 	if (p->rx.reading != VFUN_LINKED_READS_PORT)
-		vfun_linked_rx_take(&p->rx);
+		vfun_linked_rx_is_lawful_(&p->rx);
 	if (!read_said(p, &s, VFUN_LINKED_LINK_IN, VFUN_LINKED_IN_PLACE, 0) ||
 	    (p->in.win && p->rx.number == s.number))
 		return;
@@ -140,6 +140,9 @@ static void follow_in(struct vfun_port *p)
 		return;
 	p->in.win = win;
 	p->in.refused = 0;
+	/* It asks to be rung by this ring, too. Softirqs are off here. */
+	if (p->rx.reading != VFUN_LINKED_READS_PORT)
+		napi_schedule(&p->napi);
 }
 
 /*

@@ -408,6 +408,15 @@ void vfun_port_cut(struct vfun_port *p, bool farewell)
 	vfun_port_unlock(p);
 }
 
+/* Turns if the host wants it. Nothing that takes long is waited for. */
+void vfun_port_turn(struct vfun_port *p)
+{
+	vfun_port_lock(p);
+	if (p->live)
+		vfun_port_settle(p);
+	vfun_port_unlock(p);
+}
+
 /*
  * Looks at the carrier, at what the host wants of links, and whether a ring was lost.
  * The caller is the work.

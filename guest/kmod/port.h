@@ -124,6 +124,7 @@ struct vfun_port *vfun_port_new(struct vfun_device *dev, unsigned int number,
 void vfun_port_free(struct vfun_port *p);
 void vfun_port_join(struct vfun_port *p);
 void vfun_port_look(struct vfun_port *p);
+void vfun_port_turn(struct vfun_port *p);
 bool vfun_port_is_open(struct vfun_port *p);
 void vfun_port_ring(struct vfun_port *p, int who);
 void vfun_port_settle(struct vfun_port *p);

@@ -494,9 +494,13 @@ static void ports_work(struct work_struct *work)
 {
 	struct vfun_ports *ports = container_of(to_delayed_work(work),
 						struct vfun_ports, work);
-	unsigned int ms;
+	unsigned int ms, n;
 	int idx;
 
+	/* First: the rest may wait for the host, or for others of the kernel. */
+	for (n = 0; n < VFUN_PORTS_MAX; n++)
+		if (ports->port[n])
+			vfun_port_turn(ports->port[n]);
 	if (table_read(ports))
 		table_follow(ports);
 	if (!vfun_enter(ports->dev->win, &idx))

@@ -136,6 +136,7 @@ fn text(said: &ExplainedLink) -> String {
     };
     let way = match l.state.as_str() {
         "direct" => "past the switch",
+        "going" | "back" => "partly past the switch: they are about to turn",
         _ => "through the switch",
     };
     facts = facts.fact("frames go", way).fact("state", &l.state);

@@ -252,6 +252,12 @@ pub const LINK_LOOK_RESTING: Duration = Duration::from_millis(250);
 pub const LINK_EAGER: Duration = Duration::from_secs(1);
 /// Between two looks at what the two VMs of a link count.
 pub const LINK_COUNT: Duration = Duration::from_secs(1);
+/// How long a link whose frames are to come back waits for the switch's driver: a switch that is
+/// started again takes a second or more. Then the link is over.
+pub const LINK_ALONE: Duration = Duration::from_secs(3);
+/// How long the process that watches switches may say nothing: it says each second that it is
+/// there. One that hangs would keep links that the switch's rules do not allow any more.
+pub const LINKS_SILENT_MS: u64 = 5_000;
 /// How long a pair of ports rests whose link the switch or a VM gave up: what was in the way may
 /// be so still, and each try costs both VMs an interrupt.
 pub const LINK_REST: Duration = Duration::from_secs(10);

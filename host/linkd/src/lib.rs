@@ -15,13 +15,14 @@ pub mod manager;
 mod plugs;
 
 use bridges::{BridgeId, Bridges};
-use limits::HEARD_WAITING;
-use manager::Teller;
+use limits::{ALIVE, HEARD_WAITING};
+use manager::{About, Tell, Teller};
 use plugs::Plugs;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Instant;
 use vfun_links::Change;
-use vfun_links::relay::ToLinks;
+use vfun_links::relay::{FromLinks, ToLinks};
 
 /// Something that a thread heard.
 #[derive(Debug)]
@@ -66,16 +67,29 @@ pub fn serve(socket: OwnedFd) -> Result<(), String> {
     let (hearing, heard) = sync_channel(HEARD_WAITING);
     let hearing = Hearing(hearing);
     let teller = manager::take(socket, hearing.clone())?;
-    follow(&heard, Plugs::new(teller.clone()), Bridges::new(teller, hearing))
+    let alive = teller.clone();
+    let is_alive = move || alive.tell(About::Alive, FromLinks::Alive);
+    follow(&heard, Plugs::new(teller.clone()), Bridges::new(teller, hearing), is_alive)
 }
 
 fn follow(
     heard: &Receiver<Heard>,
     mut plugs: Plugs<Teller>,
     mut bridges: Bridges<Teller>,
+    is_alive: impl Fn(),
 ) -> Result<(), String> {
+    let mut due = Instant::now();
     loop {
-        match heard.recv().map_err(|e| e.to_string())? {
+        if due <= Instant::now() {
+            is_alive();
+            due = Instant::now() + ALIVE;
+        }
+        let word = match heard.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            Ok(word) => word,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(e) => return Err(e.to_string()),
+        };
+        match word {
             Heard::Said(ToLinks::Port(news)) => bridges.declare(news),
             Heard::Said(ToLinks::Plug(order)) => plugs.begin(order),
             Heard::SaidAll => bridges.follow(),

@@ -19,5 +19,8 @@ pub const WHY_CHARS: usize = 400;
 pub const PLUGS_AT_ONCE: usize = 32;
 /// How long a VM may take to let go of a window: its kernel does so within moments.
 pub const LETS_GO: std::time::Duration = std::time::Duration::from_secs(10);
+/// How often the manager is told that this program is there: some times in the 5 s after which the
+/// manager ends one that is silent.
+pub const ALIVE: std::time::Duration = std::time::Duration::from_secs(1);
 /// Pause before a word is sent again for which the kernel had no memory.
 pub const NO_BUFFERS: std::time::Duration = std::time::Duration::from_millis(20);

@@ -18,6 +18,8 @@ pub enum About {
     Port(String),
     /// An order, by its number.
     Order(u64),
+    /// This program itself.
+    Alive,
 }
 
 /// A reason has words of a switch or of a QEMU, which may be anything.

@@ -89,6 +89,8 @@ pub enum FromLinks {
     Verdict(VerdictNews),
     /// What became of an order to plug a window in, or to take it out.
     Plugged(PlugAnswer),
+    /// It is there, and hears what it is told.
+    Alive,
 }
 
 /// What became of an order.

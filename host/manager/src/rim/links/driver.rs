@@ -60,6 +60,8 @@ impl Daemon {
 
     /// A driver says a word about a link. One that is not there any more means nothing.
     pub(in crate::rim) fn switch_says_of_link(&mut self, id: u32, said: &PortAsk) {
+        // Nothing is stored in the pages of a port that is gone.
+        self.mind_link_ends();
         let now = self.now();
         let (number, epoch) = (said.handle.get(), said.epoch.get());
         let Some(link) = self.links.links.get_mut(&number) else { return };

@@ -53,6 +53,7 @@ impl Daemon {
             windows: &windows,
             links: &links.collect(),
             off: &self.links.off,
+            is_off_unknown: self.links.is_off_unknown,
             resting: &resting.collect(),
             none_begins: self.no_link_begins(),
         })
@@ -116,6 +117,10 @@ impl Daemon {
             ));
         }
         let Some(driver) = self.switches.driver_of(tap, at.grant) else {
+            // It connects again, or its end is heard.
+            if self.switches.connection_of(tap) == Some(None) {
+                return None;
+            }
             return Some(format!("no switch has port {tap}: `vfun port explain {vm} {name}`"));
         };
         if driver.knows & knows::LINKS == 0 {

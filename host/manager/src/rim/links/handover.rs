@@ -2,7 +2,7 @@
 //! driver, and when. No sockets: what is to be done is said in [`LinkAct`]s. The turns are
 //! `vfun_packet::Director`'s.
 
-use crate::limits::LINK_REST;
+use crate::limits::{LINK_ALONE, LINK_REST};
 use std::sync::atomic::Ordering;
 use vfun_packet::layout::header::{ACK, BAD, FULL, HEAD, LONG, OPEN, TAIL};
 use vfun_packet::layout::header::{
@@ -133,6 +133,8 @@ pub(super) struct Handover<M> {
     director: Option<Director<M>>,
     phase: Phase,
     told: Option<Told>,
+    /// An earlier manager began it.
+    is_taken_up: bool,
     /// The first connection on which it was told.
     first: Option<u32>,
     /// A connection on which the driver said that it does nothing for the link.
@@ -187,6 +189,7 @@ impl<M: Memory + Clone> Handover<M> {
             director,
             phase,
             told: None,
+            is_taken_up: noted != 0,
             first: None,
             refused: None,
             silent: false,
@@ -350,7 +353,16 @@ impl<M: Memory + Clone> Handover<M> {
         match wish {
             Wish::Direct if is_there && now >= self.rests_until => drop(director.go(now)),
             Wish::Direct => {}
-            Wish::Wait | Wish::Leave => director.back(now),
+            Wish::Wait | Wish::Leave => {
+                director.back(now);
+                // Nobody is there who could finish it, and a VM may go on meanwhile.
+                let is_back = matches!(director.stage(), Stage::Switch { .. } | Stage::Over);
+                if is_there || is_back {
+                    self.ending = None;
+                } else if now - *self.ending.get_or_insert(now) >= LINK_ALONE.as_millis() as u64 {
+                    director.end(now);
+                }
+            }
             Wish::End => {
                 self.ending.get_or_insert(now);
                 director.end(now);
@@ -365,6 +377,7 @@ impl<M: Memory + Clone> Handover<M> {
         let is_forcing = matches!(after, Stage::Forcing { .. });
         // Not by our own wish. A driver that came later may have missed what a VM has said.
         let is_first = self.told.is_some_and(|told| self.first == Some(told.driver));
+        let is_first = is_first && !self.is_taken_up;
         self.silent |= is_forcing && is_first && !matches!(before, Stage::Forcing { .. });
         // One whose port has lost its memory may have no more to say of it.
         let is_late = self.ending.is_some_and(|since| now - since >= 2 * SILENCE_MS);

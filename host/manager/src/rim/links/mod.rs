@@ -5,6 +5,7 @@
 //! - [`handover`]: one link, from its first word to its last.
 //! - [`bells`]: how one VM rings the other.
 //! - [`live`]: links begin, go on and end. [`driver`]: words to and from the switch's driver.
+//! - [`plug`]: memory for links goes into VMs.
 //! - [`notes`]: what the next manager is to know. [`rows`]: links for people.
 
 mod bells;
@@ -14,6 +15,7 @@ mod handover;
 mod live;
 mod notes;
 mod page;
+mod plug;
 mod rows;
 mod want;
 
@@ -55,6 +57,8 @@ pub(super) struct Links {
     why: BTreeMap<String, String>,
     /// What the operator turned off.
     off: BTreeSet<Pair>,
+    /// Nobody knows what was turned off under an earlier manager.
+    is_off_unknown: bool,
     /// Pairs that rest: until when, ms, and why.
     resting: BTreeMap<Pair, (u64, String)>,
     /// What earlier links of pairs came to.
@@ -62,6 +66,7 @@ pub(super) struct Links {
     /// By the windows' numbers.
     bars: BTreeMap<WindowId, Bar>,
     bells: bells::LinkBells,
+    plugs: plug::LinkPlugs,
     /// What an earlier manager noted, until it is taken up.
     left: Vec<(String, String)>,
     /// Something may have changed of which links there should be.
@@ -182,6 +187,7 @@ impl Daemon {
             }
         }
         self.forget_old_pairs();
+        self.plug_for_links(&plan.apart);
         self.links.why = plan.why;
         for pair in plan.go {
             if let Err(why) = self.begin_link(&pair, plan.may[&pair]) {

@@ -81,7 +81,7 @@ impl Daemon {
             link: found.map(|(number, _)| number),
             window: window.map(|d| d.note().name.clone()),
             epoch: found.map_or(0, |(_, link)| link.handover.epoch()),
-            off: self.links.off.contains(&pair),
+            off: self.links.off.iter().any(|p| p.from == pair.from && (to.is_none() || *p == pair)),
             forced: past.forced,
             frames: past.frames.saturating_add(claims.taken),
             bytes: past.bytes.saturating_add(claims.taken_bytes),
@@ -165,7 +165,10 @@ impl Daemon {
                 let pairs = all.into_iter().map(|(from, to)| Pair { from, to });
                 self.links.off = pairs.collect();
             }
-            Err(e) => self.records_fail(format!("the database: {e}")),
+            Err(e) => {
+                self.links.is_off_unknown = true;
+                self.records_fail(format!("the database: {e}"));
+            }
         }
     }
 }

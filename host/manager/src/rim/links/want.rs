@@ -41,8 +41,9 @@ pub(super) struct LinkFacts<'a> {
     pub windows: &'a [WindowView],
     /// Links that are there, with the window of each.
     pub links: &'a BTreeMap<Pair, WindowId>,
-    /// What the operator turned off.
+    /// What the operator turned off; or nobody knows what that was.
     pub off: &'a BTreeSet<Pair>,
+    pub is_off_unknown: bool,
     /// Pairs that rest, and why.
     pub resting: &'a BTreeMap<Pair, String>,
     /// Why no link begins at all.
@@ -58,6 +59,8 @@ pub(super) struct LinkPlan {
     pub go: BTreeSet<Pair>,
     /// Why a port sends over no link, by its name on the host.
     pub why: BTreeMap<String, String>,
+    /// VMs whose ports should be linked, and that have no window for it now.
+    pub apart: BTreeSet<[VmId; 2]>,
 }
 
 impl LinkPlan {
@@ -96,7 +99,11 @@ impl LinkPlan {
                 pair.to, other.from
             ));
         }
-        let window = self.window(facts, pair)?;
+        let window = self.window(facts, pair).inspect_err(|_| {
+            let mut vms = [&pair.from, &pair.to].map(|name| facts.ports[name].vm.clone());
+            vms.sort();
+            self.apart.insert(vms);
+        })?;
         self.may.insert(pair.clone(), window);
         Ok(())
     }
@@ -155,7 +162,9 @@ impl LinkFacts<'_> {
     /// Why a pair has no link even if the switch joins its ports.
     fn hindrance(&self, pair: &Pair) -> Option<String> {
         let Pair { from, to } = pair;
-        let a = self.ports.get(from)?;
+        let Some(a) = self.ports.get(from) else {
+            return Some(format!("{from} is no port of a VM with `way = \"dpdk\"` any more"));
+        };
         let Some(b) = self.ports.get(to) else {
             return Some(format!(
                 "its frames go to {to}, which is no port of a VM with `way = \"dpdk\"`"
@@ -166,6 +175,9 @@ impl LinkFacts<'_> {
         }
         if let Some(why) = apart(a, b) {
             return Some(why);
+        }
+        if self.is_off_unknown {
+            return Some("what was turned off is not known: the manager's log says why".into());
         }
         if self.off.contains(pair) {
             return Some(format!("it is turned off: `vfun links on {from} {to}` lets it be"));
@@ -236,6 +248,7 @@ mod tests {
         windows: Vec<WindowView>,
         links: BTreeMap<Pair, WindowId>,
         off: BTreeSet<Pair>,
+        is_off_unknown: bool,
         resting: BTreeMap<Pair, String>,
         none_begins: Option<&'static str>,
     }
@@ -248,6 +261,7 @@ mod tests {
                 windows: vec![window(7, (1, "x"), (1, "y"))],
                 links: BTreeMap::new(),
                 off: BTreeSet::new(),
+                is_off_unknown: false,
                 resting: BTreeMap::new(),
                 none_begins: None,
             }
@@ -261,6 +275,7 @@ mod tests {
                 windows: &self.windows,
                 links: &self.links,
                 off: &self.off,
+                is_off_unknown: self.is_off_unknown,
                 resting: &self.resting,
                 none_begins: self.none_begins,
             })
@@ -345,6 +360,24 @@ mod tests {
         let plan = host.plan();
         let at = |from: &str, to: &str| plan.may[&pair(from, to)];
         assert_eq!((at("a", "b"), at("b", "a"), at("a2", "b2")), (9, 9, 7));
+    }
+
+    #[test]
+    fn a_port_that_is_gone_ends_its_link_and_nothing_else() {
+        let mut host = TriedHost::new();
+        host.links.insert(pair("a", "b"), 7);
+        host.links.insert(pair("b", "a"), 7);
+        host.ports.remove("a");
+        let plan = host.plan();
+        assert!(plan.may.is_empty() && plan.go.is_empty(), "{plan:?}");
+        assert!(plan.why["b"].contains("which is no port"), "{plan:?}");
+    }
+
+    #[test]
+    fn nothing_begins_while_nobody_knows_what_was_turned_off() {
+        let mut host = TriedHost::new();
+        host.is_off_unknown = true;
+        assert!(host.plan().go.is_empty());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::room::Room;
 use super::switchports::devargs;
 use super::{Daemon, Kind};
 use crate::core::catalog::{Catalog, Client};
-use crate::core::limits::{HELPER_HANGS_MS, LINKS_A_TURN, SWITCH_FOLDER_CHARS};
+use crate::core::limits::{HELPER_HANGS_MS, LINKS_A_TURN, LINKS_SILENT_MS, SWITCH_FOLDER_CHARS};
 use crate::core::ports::PortWay;
 pub(super) use plugs::PlugOf;
 use plugs::PlugOrders;
@@ -46,12 +46,19 @@ pub(super) struct Verdicts {
     /// The socket to the process, while it runs.
     socket: Option<OwnedFd>,
     room: Room,
+    /// When it last said something, ms.
+    heard: u64,
 }
 
 impl Verdicts {
     /// The manifests changed.
     pub fn catalog_changed(&mut self) {
         self.followed = false;
+    }
+
+    /// It has said nothing for so long that it hangs.
+    fn is_silent(&self, now: u64) -> bool {
+        self.socket.is_some() && now.saturating_sub(self.heard) >= LINKS_SILENT_MS
     }
 }
 
@@ -117,7 +124,9 @@ impl Daemon {
 
     /// The process was started, with this socket, which is listened to.
     pub(super) fn links_started(&mut self, socket: OwnedFd) {
+        let now = self.now();
         if let Some(verdicts) = &mut self.verdicts {
+            verdicts.heard = now;
             verdicts.ports.tell_all();
             verdicts.socket = Some(socket);
             verdicts.room = Room::default();
@@ -141,6 +150,7 @@ impl Daemon {
     pub(super) fn hear_links(&mut self) {
         // A verdict is about the ports that are declared now.
         self.see_watched_ports();
+        let now = self.now();
         for turn in 0..LINKS_A_TURN {
             let Some(verdicts) = &mut self.verdicts else { return };
             if turn == 0 {
@@ -152,9 +162,11 @@ impl Daemon {
                 WatcherSaid::Word(FromLinks::Plugged(answer)) => {
                     verdicts.plugs.answer(&answer).map(|of| Taken::Plugged(of, answer.failed))
                 }
+                WatcherSaid::Word(FromLinks::Alive) => Ok(Taken::Old),
                 WatcherSaid::Nothing => return,
                 WatcherSaid::Broken(why) => Err(why),
             };
+            verdicts.heard = now;
             match taken {
                 Ok(Taken::Verdict(port, verdict)) => self.take_verdict(&port, verdict),
                 Ok(Taken::Plugged(of, failed)) => {
@@ -217,7 +229,11 @@ impl Daemon {
         let now = self.now();
         if self.verdicts.as_ref().is_some_and(|v| v.socket.is_some() && v.room.hangs(now)) {
             let s = HELPER_HANGS_MS / 1000;
-            self.links_broken(&format!("for {s} s it took nothing of what it was told"));
+            return self.links_broken(&format!("for {s} s it took nothing of what it was told"));
+        }
+        if self.verdicts.as_ref().is_some_and(|v| v.is_silent(now)) {
+            let s = LINKS_SILENT_MS / 1000;
+            self.links_broken(&format!("for {s} s it said nothing"));
         }
     }
 
@@ -260,7 +276,6 @@ impl Daemon {
     ///
     /// # Errors
     /// A sentence: it cannot even be tried.
-    #[expect(dead_code, reason = "direct links will call it")]
     pub(super) fn plug_window(&mut self, vm: &VmName, window: &str) -> Result<(), String> {
         let rows = self.further_rows();
         let row = rows.into_iter().find(|row| row.name == window);
@@ -311,7 +326,9 @@ impl Daemon {
         if (verdicts.ports.waits() || verdicts.plugs.waits()) && !verdicts.room.is_full() {
             return Some(Duration::ZERO);
         }
-        verdicts.room.patience(self.now()).map(Duration::from_millis)
+        let silent = (verdicts.heard + LINKS_SILENT_MS).saturating_sub(self.now());
+        let room = verdicts.room.patience(self.now()).unwrap_or(silent);
+        Some(Duration::from_millis(room.min(silent)))
     }
 
     /// What people are told who ask how the manager is.
