@@ -252,7 +252,6 @@ impl Daemon {
         self.links.remember(&link);
         self.links.changed = true;
         if link.note.silent || link.handover.was_silent() {
-            self.rest_pair(&link.pair, "a VM did not answer when its link was to end");
             self.bar_window(link.window);
         }
         if link.handover.was_refused() {
