@@ -206,8 +206,12 @@ fn frames_flip_to_a_link_and_back_and_none_is_lost() {
         assert_eq!(a.has(), [11, 12]);
         assert_eq!((stage.stat("link_out"), stage.stat("link_in")), (11, 12));
         assert_eq!((stage.stat("link_out_direct"), stage.stat("link_in_direct")), (1, 1));
-        let (sent, taken) = a.world().claims();
-        assert_eq!((stage.stat("link_sent"), stage.stat("link_taken")), (sent, taken));
+        // The guest's kernel may send something of its own meanwhile.
+        let agrees = |_| {
+            let claims = a.world().claims();
+            (stage.stat("link_sent"), stage.stat("link_taken")) == claims
+        };
+        assert!((0..50).any(agrees), "the module and the link's memory count apart");
 
         // By the switch nothing comes over the link.
         a.comes_back();
