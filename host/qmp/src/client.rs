@@ -115,9 +115,12 @@ impl Qmp {
         loop {
             match self.message(until)? {
                 Some(Message::Answer { result, .. }) => return Ok(result),
-                Some(Message::Event(event)) => self.events.keep(event),
+                // Events without end are no answer, either.
+                Some(Message::Event(event)) if Instant::now() < until => self.events.keep(event),
                 Some(Message::Greeting) => {}
-                None => return Err(self.failure(&format!("no answer to {name} within {ANSWER:?}"))),
+                Some(Message::Event(_)) | None => {
+                    return Err(self.failure(&format!("no answer to {name} within {ANSWER:?}")));
+                }
             }
         }
     }

@@ -111,6 +111,12 @@ impl Daemon {
                 "the QEMU of VM {name} was told of {LINK_BELLS_MAX} other VMs, as many as can be: turn the VM off and on"
             ));
         }
+        // First whether it can be told: a number does not come again.
+        let b = self.rim.windows.get(&place.of).and_then(|b| b.window.bells());
+        let has_bell = b.is_some_and(|bells| bells.to_app.len() > usize::from(place.vector));
+        if !has_bell || a.peer.is_none() {
+            return Err(gone());
+        }
         let peer = self.records.next_peer(&name.file_name(), FIRST_VM_PEER);
         self.note_numbers();
         let b = self.rim.windows.get(&place.of).ok_or_else(gone)?;

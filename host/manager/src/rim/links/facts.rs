@@ -88,7 +88,14 @@ impl Daemon {
     fn link_port(&self, client: &Client, vm: &str, port: &Port, grant: Option<Handle>) -> PortView {
         let vm_name = VmName::new(&client.name, vm).to_string();
         let unheard = || {
-            let why = self.links.unwatched.clone()?;
+            let unjudged = || match &port.switch {
+                None => "its manifest names no bridge: write `switch = \"BRIDGE\"` for it".into(),
+                Some(bridge) => {
+                    format!("what bridge {bridge} does with its frames is not known yet")
+                }
+            };
+            let is_watched = self.verdicts.is_some();
+            let why = self.links.unwatched.clone().or_else(|| is_watched.then(unjudged))?;
             Some(PortVerdict::Not { why })
         };
         PortView {

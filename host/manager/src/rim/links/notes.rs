@@ -10,8 +10,10 @@ use super::want::Pair;
 use crate::core::WindowId;
 use crate::rim::Daemon;
 use serde::{Deserialize, Serialize};
+use std::sync::atomic::Ordering;
 use vfun_keeper::Change;
-use vfun_packet::LinkPlace;
+use vfun_packet::layout::header::{IN_PLACE, LINK_IN, LINK_OUT, OUT_BELL, OUT_PLACE, TURN};
+use vfun_packet::{LinkPlace, Memory};
 use vfun_rim::methods::*;
 use vfun_rim::take_up::LINK;
 use vfun_wire::Handle;
@@ -142,6 +144,28 @@ impl Daemon {
                     tracing::error!("link {name} could not be taken up: {why}");
                     self.tell_keeper(vec![Change { name: format!("{LINK}{name}"), note: None }]);
                 }
+            }
+        }
+        self.clear_unknown_links();
+    }
+
+    /// No VM goes on with a link of which no note is left: it comes back by itself (R-LNK-4).
+    fn clear_unknown_links(&self) {
+        let all: Vec<Handle> = self.rim.core.grants().map(|(grant, _)| grant).collect();
+        for at in all.into_iter().filter_map(|grant| self.port_at(grant)) {
+            let Some(page) = self.port_pages(&at) else { continue };
+            let is_known = |word| {
+                let number = page.load_own(word, Ordering::Relaxed);
+                number == 0 || self.links.links.contains_key(&number)
+            };
+            let (out, back) = (is_known(LINK_OUT), is_known(LINK_IN));
+            let of_out = [LINK_OUT, TURN, OUT_PLACE, OUT_BELL];
+            let unknown =
+                of_out.iter().filter(|_| !out).chain([LINK_IN, IN_PLACE].iter().filter(|_| !back));
+            unknown.for_each(|word| page.store(*word, 0, Ordering::Release));
+            let window = self.rim.windows.get(&at.window).filter(|_| !out || !back);
+            if let Some(bells) = window.and_then(|a| a.window.bells()) {
+                bells.ring_app(0);
             }
         }
     }

@@ -502,6 +502,21 @@ fn the_next_manager_goes_on_with_a_link() {
 }
 
 #[test]
+fn a_manager_that_knows_nothing_of_a_link_takes_it_back() {
+    let mut rig = Rig::new();
+    rig.joined(true);
+    rig.until_state("direct");
+    let a = rig.vms[0].tx.port().memory().clone();
+    let b = rig.vms[1].rx.port().memory().clone();
+    rig.m.links = Links::default();
+    rig.m.links.were_left(vec![("5".into(), "no note".into())]);
+    rig.m.find_links();
+    let words = [(&a, LINK_OUT), (&a, OUT_PLACE), (&b, LINK_IN), (&b, IN_PLACE)];
+    // What lies in the link is dropped: nobody is left who would turn its frames in order.
+    assert_eq!(words.map(|(page, at)| page.load(at, Ordering::Relaxed)), [0; 4]);
+}
+
+#[test]
 fn a_vm_that_goes_takes_its_links_with_it() {
     let mut rig = Rig::new();
     rig.joined(true);
