@@ -11,7 +11,7 @@ use vfun_admin::{Ask, OfVm};
 ///
 /// Both ports are in one bridge of an Open vSwitch with DPDK (`vfun port add --way dpdk`), whose rules send all frames
 /// of the one to the other, unchanged; the two VMs share a window (`vfun window add NAME --vm A --vm B`). Then the manager makes
-/// the link, and takes it back before a change of the rules can matter. Ports are named as on the host.
+/// the link, if it runs with --links. It takes the link back some milliseconds after the rules change. Ports are named as on the host.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
