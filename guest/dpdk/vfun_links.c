@@ -275,7 +275,7 @@ static int is_possible(struct vfun_eth *v, struct vfun_eth *to, const struct vfu
 	struct stat st;
 
 	if (!to)
-		vfun_wrong(e, "a direct link to port %s cannot be: this process has no such port of the same host", (const char *)w->sentence);
+		vfun_wrong(e, "a direct link to port %s cannot be: this process has no such port of the same host; add both ports to one switch", (const char *)w->sentence);
 	else if (to == v)
 		vfun_wrong(e, "a direct link to port %s cannot be: it begins there", (const char *)w->sentence);
 	else if (v->rxq.stamp_at < 0 || to->txq.stamp_at < 0)
@@ -324,8 +324,11 @@ static int link_to(struct vfun_eth *v, struct vfun_link_heard *heard)
 		end(to->to_here);
 	}
 	l = new_link(v, to, heard);
-	if (!l)
+	if (!l) {
+		vfun_wrong(&e, "a direct link to port %s cannot be: there is no memory for it", (const char *)w->sentence);
+		vfun_talk_complain(v, &e);
 		return say(v, VFUN_PORT_ASK_UNLINKED, w->handle, 0);
+	}
 	begin(l, w->epoch);
 	return 0;
 }

@@ -66,8 +66,9 @@ static struct vfun_window *find(struct vfun_port *p, struct vfun_port_link *l,
 	const char *why = NULL;
 	struct vfun_window *win = window_of(p, s, at, &why);
 
-	if (!win && l->refused != s->number) {
+	if (!win && (l->refused != s->number || l->why != why)) {
 		l->refused = s->number;
+		l->why = why;
 		net_warn_ratelimited("%s: direct link %llu (%s, in window %llu, place %#llx) is not used, and frames go through the switch: %s\n",
 				     p->net->name, s->number, s->way, s->place >> 48,
 				     s->place, why);

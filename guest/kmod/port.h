@@ -40,7 +40,8 @@
 /* One way of a direct link. */
 struct vfun_port_link {
 	struct vfun_window *win;	/* that has its memory; NULL: none. Both locks */
-	u64 refused;			/* the link that was complained of last */
+	u64 refused;			/* the link that was complained of last, and why */
+	const char *why;
 };
 
 struct vfun_port {

@@ -274,9 +274,17 @@ fn a_mirror_sees_all(pair: &Pair) {
              --id=@x create Mirror name=x select-src-port=@p output-port=@m -- \
              set Bridge {BRIDGE} mirrors=@x"
         ));
-        until("the link is gone", || pair.rows().iter().any(|r| r["state"] == "switch"));
+        pair.wait("switch", &["a"]);
         let seen = counted(switch, "mirror").1;
+        // The switch has flows in its cache that it looks through now and then.
         until("the mirror sees frames", || counted(switch, "mirror").1 >= seen + 100);
+        // From now on it sees each frame that the VM sends.
+        let (seen, sent) = (counted(switch, "mirror").1, counted_in(&pair.guests[0]).0);
+        until("frames are sent", || counted_in(&pair.guests[0]).0 >= sent + 300);
+        until("the mirror sees each", || {
+            let sent = counted_in(&pair.guests[0]).0 - sent;
+            counted(switch, "mirror").1 - seen >= sent
+        });
     });
     assert_eq!(order, "0 0 0", "lost, repeated, late");
     switch.vsctl(&format!("clear Bridge {BRIDGE} mirrors"));

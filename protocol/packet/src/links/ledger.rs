@@ -119,6 +119,14 @@ impl Ledger {
         // left them wrong by what the ring holds at most. The first two starts followed nobody.
         let slack = self.most * starts.saturating_sub(2).min(LINK_STARTS);
         let near = self.most + slack;
+        // A second look is trusted no more than the first one.
+        let follows = |later: u64, first: u64| later >= first && later - first < TOO_MANY;
+        if !follows(sent_later, claims.sent)
+            || !follows(taken_later, claims.taken)
+            || !follows(refused_later, claims.refused)
+        {
+            return Err(Breach::Growth);
+        }
         let is_pair = |bytes: u64, frames: u64, later: u64| {
             let most = u128::from(later) + u128::from(near);
             bytes >= frames.saturating_sub(near)

@@ -27,6 +27,23 @@ fn ledger() -> Ledger {
     Ledger::new(ring(), Claims::default())
 }
 
+#[test]
+fn a_second_look_is_believed_no_more_than_the_first() {
+    let honest = still(claims(10, 10), 2);
+    let sent_bytes = Claims { sent_bytes: u64::MAX, ..honest.claims };
+    let taken_bytes = Claims { taken_bytes: u64::MAX, ..honest.claims };
+    for lie in [
+        Reading { claims: sent_bytes, sent_later: u64::MAX, ..honest },
+        Reading { claims: taken_bytes, taken_later: u64::MAX, ..honest },
+        Reading { refused_later: u64::MAX, ..honest },
+        Reading { taken_later: 9, ..honest },
+    ] {
+        let mut ledger = ledger();
+        assert_eq!(ledger.look(lie), Err(Breach::Growth), "{lie:?}");
+        assert_eq!(ledger.look(honest), Ok(honest.claims));
+    }
+}
+
 /// A link that is in use, and its two ends.
 struct Link {
     s: Shared,

@@ -116,10 +116,17 @@ impl Daemon {
         let has = |at: &PortAt, word| {
             self.port_pages(at).is_none_or(|page| page.load(word, Ordering::Acquire) != 0)
         };
-        match has(from, HAS_OUT) || has(to, HAS_IN) {
-            true => Err("a VM has not let go of an earlier link yet".into()),
-            false => Ok(()),
-        }
+        let Some(end) =
+            [(from, HAS_OUT), (to, HAS_IN)].into_iter().find(|(at, word)| has(at, *word))
+        else {
+            return Ok(());
+        };
+        let window = self.rim.windows.get(&end.0.window);
+        let vm = window.and_then(|w| Some(self.vm_words(w.client, w.vm.as_deref()?)));
+        Err(format!(
+            "VM {} has not let go of an earlier link yet: if this lasts, set its interface down and up",
+            vm.unwrap_or_default()
+        ))
     }
 
     /// The page of a port of a link.
