@@ -125,7 +125,8 @@ fn a_port_is_an_interface_and_frames_go_both_ways() {
     let came = host.came();
     assert_eq!((came.wrong, came.channels), (0, 1), "{came:?}");
     assert!(came.pings >= 20, "{came:?}");
-    assert_eq!(stat(&guest, "sent"), stat(&guest, "host_taken"));
+    // The guest's kernel may send something of its own between two looks.
+    until("the same of what it sent", || stat(&guest, "sent") == stat(&guest, "host_taken"));
     assert_eq!(stat(&guest, "taken") + stat(&guest, "refused"), stat(&guest, "host_sent"));
     assert_eq!((stat(&guest, "refused"), stat(&guest, "bad")), (3, 0));
     assert!(stat(&guest, "rings") > 0 && stat(&guest, "rung") > 0);
