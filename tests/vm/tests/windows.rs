@@ -183,7 +183,10 @@ fn a_data_window_comes_and_goes_while_calls_go_on() {
         }
 
         // A program with the library, and a driver of the host.
-        ok(&guest, "(vfun-vm-app bulk; echo exit $?) > /tmp/app.out 2>/tmp/app.err &");
+        ok(
+            &guest,
+            ": > /tmp/app.out; (vfun-vm-app bulk; echo exit $?) > /tmp/app.out 2>/tmp/app.err &",
+        );
         until("the driver to fill it", || said_by(&guest, "app").contains("filled 12288"));
 
         let gone = json(&stand, &words("detach"));
