@@ -42,6 +42,9 @@ pub enum BenchError {
     /// testpmd did not do its part.
     #[error("testpmd: {0}")]
     Testpmd(String),
+    /// Open vSwitch did not do its part.
+    #[error("Open vSwitch: {0}")]
+    Switch(String),
     /// A driver could not be called in this process.
     #[error("in-process: {0}")]
     Driver(String),

@@ -111,3 +111,77 @@ fn a_driver_that_was_named_must_be_there() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("--dpdk-driver /nonexistent.so"), "{said}");
 }
+
+/// Says what each way brings: the way is in the prefix of its files.
+const LINKED: &str = r#"#!/bin/sh
+for word in "$@"; do
+    case $word in
+        --file-prefix=direct-*) brings=30 ;;
+        --file-prefix=switch-*) brings=10 ;;
+    esac
+done
+echo 'Port 0: 26:09:88:64:8B:56'
+for million in 0 1 $brings $brings $brings; do
+    echo "  Rx-pps:  ${million}000000   Rx-bps: 1"
+done
+exec sleep 600
+"#;
+
+/// Programs of a switch that note what they were told.
+const SWITCH: &str = r#"#!/bin/sh
+echo "${0##*/} $*" >>"${0%/*}/told"
+case "$*" in
+    *--remote=punix:*) socket=${*##*punix:}; : >"$socket"; exec sleep 600 ;;
+    *--pidfile=*) exec sleep 600 ;;
+esac
+"#;
+
+fn program(folder: &Path, name: &str, text: &str) {
+    let file = folder.join(name);
+    fs::write(&file, text).unwrap();
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn a_link_is_measured_beside_the_switch_one_way_and_both() {
+    let folder = tempfile::tempdir().unwrap();
+    program(folder.path(), "dpdk-testpmd", LINKED);
+    for name in ["ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl"] {
+        program(folder.path(), name, SWITCH);
+    }
+    let driver = folder.path().join("librte_net_vfun.so");
+    fs::write(&driver, "").unwrap();
+    let path = std::env::join_paths([folder.path(), Path::new("/usr/bin"), Path::new("/bin")]);
+    let args = ["links", "--rounds", "1", "--json", "-", "--dpdk-driver", driver.to_str().unwrap()];
+    let rows = report(&bench(Path::new(&path.unwrap()), &args));
+    for (figure, ends) in [("link-one-way", 1.0), ("link-both-ways", 2.0)] {
+        for bytes in [64, 1500] {
+            let row = of(&rows, figure, bytes);
+            let rates = [&row["frames_per_s"], &row["base_per_s"]].map(|r| r.as_f64().unwrap());
+            assert_eq!(rates, [30e6 * ends, 10e6 * ends], "{row}");
+            assert!(row["ratio"].as_f64() == Some(3.0) || row["dropped"] == 1, "{row}");
+            assert_eq!(row["spinning"], 3);
+            let for_processors = of(&rows, &format!("{figure}-cpu"), bytes);
+            assert!(for_processors["frames_per_s"].as_f64() > Some(0.0), "{for_processors}");
+        }
+    }
+    // Both ports are memory of this run's, and rules join them both ways.
+    let told = fs::read_to_string(folder.path().join("told")).unwrap();
+    for words in ["in_port=p0,actions=output:p1", "in_port=p1,actions=output:p0"] {
+        assert_eq!(told.matches(words).count(), 4, "{told}");
+    }
+    assert_eq!(told.matches("options:dpdk-devargs=\"net_vfun1,path=/proc/").count(), 4, "{told}");
+}
+
+#[test]
+fn what_links_need_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |folder: &Path| {
+        let output = bench(folder, &["links", "--rounds", "1"]);
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(said(folder.path()).contains("dpdk-testpmd"), "{}", said(folder.path()));
+    program(folder.path(), "dpdk-testpmd", LINKED);
+    assert!(said(folder.path()).contains("ovs-vswitchd"), "{}", said(folder.path()));
+}

@@ -45,6 +45,8 @@ pub enum Command {
     Queues(QueuesArgs),
     /// Frames through the rings of ports: by themselves beside memcpy, and below testpmd beside DPDK's memif and vhost. Not in a guest: `tests/ports.sh figures` is for that.
     Ports(PortsArgs),
+    /// Frames over direct links, beside an Open vSwitch with DPDK between two ports: testpmd at both ends. Not in a guest: `tests/links.sh figures` and `chain` are for that.
+    Links(LinksArgs),
     /// RDMA verbs by the software NIC of this host: writes, bandwidth, events, many queue pairs, each beside its floor.
     Verbs(VerbsArgs),
     /// Up to 100 clients and 1000 channels: one that is busy beside the idle ones, memory, take-over.
@@ -398,6 +400,26 @@ pub struct PortsArgs {
     #[arg(long, value_name = "FILE")]
     pub dpdk_driver: Option<PathBuf>,
     /// Let the system choose processors, instead of one for each end.
+    #[arg(long)]
+    pub no_pin: bool,
+    /// Write the report as JSON; - means stdout, instead of the table.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the rows as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+/// Options of `links`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LinksArgs {
+    /// How often each way has its turn, at 64 and at 1500 bytes, one way and both ways: 45 seconds a round. A ratio needs 6.
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// The DPDK driver of ports [default: librte_net_vfun.so of this checkout, which packaging/dpdk.sh builds, or of the installation].
+    #[arg(long, value_name = "FILE")]
+    pub dpdk_driver: Option<PathBuf>,
+    /// Let the system choose processors, instead of one for each thread.
     #[arg(long)]
     pub no_pin: bool,
     /// Write the report as JSON; - means stdout, instead of the table.

@@ -2,16 +2,16 @@
 
 use super::args::{
     AllArgs, DomainsArgs, FootprintArgs, GrainArgs, IsolationArgs, JailArgs, LatencyArgs,
-    LeasesArgs, ModuleArgs, NicsArgs, OutputArgs, PortsArgs, QueuesArgs, RemotingArgs, ScaleArgs,
-    VerbsArgs, WaitingArgs, WasmArgs, WhereArgs,
+    LeasesArgs, LinksArgs, ModuleArgs, NicsArgs, OutputArgs, PortsArgs, QueuesArgs, RemotingArgs,
+    ScaleArgs, VerbsArgs, WaitingArgs, WasmArgs, WhereArgs,
 };
 use super::output::{files, put, say};
 use crate::error::Doing;
 use crate::report::{Domain, Experiment, FootprintReport, Function, RemotingExperiment, text};
 use crate::runs::{
     self, Bench, DomainsPlan, FootprintPlan, GrainPlan, IsolationPlan, JailPlan, LatencyPlan,
-    LeasesPlan, ModulePlan, NicsPlan, PortsPlan, QueuesPlan, RemotingPlan, ScalePlan, VerbsPlan,
-    WaitingPlan, WasmPlan, Where,
+    LeasesPlan, LinksPlan, ModulePlan, NicsPlan, PortsPlan, QueuesPlan, RemotingPlan, ScalePlan,
+    VerbsPlan, WaitingPlan, WasmPlan, Where,
 };
 use crate::{BenchError, Result};
 use std::process::ExitCode;
@@ -243,6 +243,14 @@ pub(super) fn ports(args: &PortsArgs) -> Result<ExitCode> {
         dpdk_driver: args.dpdk_driver.clone(),
     };
     put(&runs::ports(&plan)?, &output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn links(args: &LinksArgs) -> Result<ExitCode> {
+    let output = OutputArgs { json: args.json.clone(), csv: args.csv.clone(), chart: Vec::new() };
+    let plan =
+        LinksPlan { rounds: args.rounds, pin: !args.no_pin, dpdk_driver: args.dpdk_driver.clone() };
+    put(&runs::links(&plan)?, &output)?;
     Ok(ExitCode::SUCCESS)
 }
 

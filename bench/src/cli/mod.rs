@@ -64,6 +64,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Isolation(args) => experiments::isolation(&args),
         Command::Queues(args) => experiments::queues(&args),
         Command::Ports(args) => experiments::ports(&args),
+        Command::Links(args) => experiments::links(&args),
         Command::Verbs(args) => experiments::verbs(&args),
         Command::VerbsInside { job } => inside::verbs(&job),
         Command::Scale(args) => experiments::scale(&args),

@@ -5,6 +5,7 @@ mod beside;
 mod functions;
 mod guest;
 mod manager;
+mod openvswitch;
 mod peer;
 pub mod pin;
 mod process;
@@ -17,6 +18,7 @@ pub use guest::{
     BARE_DEVICE, DEVICE, GATEWAY, GO, GUEST_PROGRAM, GuestSpec, Inside, LabGuest, MODULE, READY,
 };
 pub use manager::{Manager, Start};
+pub use openvswitch::{OpenVSwitch, openvswitch};
 pub use peer::BarePeer;
 pub use pin::{Pinned, Plan};
 pub use process::{children_time, cpu_time, proportional_bytes, resident_bytes};

@@ -31,6 +31,20 @@ pub enum PortsFigure {
     DriverMemif,
     /// testpmd's net_vfun, beside its net_vhost with virtio-user.
     DriverVhost,
+    /// Frames a second over a direct link, beside Open vSwitch with DPDK between two ports.
+    LinkOneWay,
+    /// The same for a second of processors: of both ends, and of the switch.
+    LinkOneWayCpu,
+    /// Both ends send and take.
+    LinkBothWays,
+    LinkBothWaysCpu,
+}
+
+impl PortsFigure {
+    /// Whether frames are counted for a second of processors.
+    pub fn is_for_processors(self) -> bool {
+        matches!(self, PortsFigure::LinkOneWayCpu | PortsFigure::LinkBothWaysCpu)
+    }
 }
 
 /// Figures of one side of a row: the middle, the lowest and the highest.
@@ -122,6 +136,12 @@ impl PortsRow {
     #[must_use]
     pub fn on(self, processors: u32) -> Self {
         PortsRow { processors, ..self }
+    }
+
+    /// With so many threads that look.
+    #[must_use]
+    pub fn spun(self, spinning: u32) -> Self {
+        PortsRow { spinning, ..self }
     }
 
     /// Whether more threads looked than there were processors.

@@ -29,7 +29,7 @@ pub use latency::{LatencyPlan, latency};
 pub use leases::{LeasesPlan, leases};
 pub use module::{ModulePlan, module};
 pub use nics::{NicsPlan, nics};
-pub use ports::{PortsPlan, ports};
+pub use ports::{LinksPlan, PortsPlan, links, ports};
 pub use prepare::{Bench, Where};
 pub use queues::{QueuesPlan, queues};
 pub use remoting::{RemotingPlan, remoting};

@@ -20,6 +20,10 @@ use vfun_cli::out::{self, Output};
 use vfun_cli::programs;
 use vfun_testguest::{Accel, Doorbell, Guest, GuestConfig, GuestError, Kernel, Window};
 
+/// Free places for further windows of a guest with `--qmp`: a VM in the midst of a chain has a
+/// direct link on either side.
+const FURTHER_WINDOWS: u32 = 2;
+
 fn main() -> ExitCode {
     vfun_cli::run_alone("guest", |cli| match &cli.command {
         Command::Guest(args) => Some(run(cli.host().root(), cli.output(), args)),
@@ -217,8 +221,23 @@ fn config(args: &Args, row: &ClientRow) -> Result<GuestConfig> {
         net: args.net,
         ..GuestConfig::new(&name)
     };
+    if let Some(socket) = &args.qmp {
+        reachable(&mut config, socket)?;
+    }
     wire(&mut config, row)?;
     Ok(config)
+}
+
+/// QEMU listens for others, and further windows can be plugged in.
+fn reachable(config: &mut GuestConfig, socket: &Path) -> Result<()> {
+    // QEMU splits its options at commas.
+    let path = socket.to_str().filter(|path| !path.contains(',')).ok_or_else(|| {
+        let shown = socket.display();
+        Failure::usage(format!("--qmp {shown}: a path in UTF-8 without a comma is needed"))
+    })?;
+    config.hotplug_ports = FURTHER_WINDOWS;
+    config.extra_args.extend(["-qmp".into(), format!("unix:{path},server=on,wait=off")]);
+    Ok(())
 }
 
 /// `FILE` or `FILE:PATH`.

@@ -70,6 +70,11 @@ pub struct Args {
     /// Let the guest compete for the VFs of this pool, as long as it runs (`vfun nics`).
     #[arg(long, value_name = "POOL", requires = "bridge")]
     pub pool: Option<String>,
+    /// A control socket of QEMU for others, in a folder that is there: with it, and with two free
+    /// places for devices, a further window is plugged into the guest while it runs (`vfun attach
+    /// --qmp SOCKET`, or the manager by itself if the VM's manifest says `qmp = "SOCKET"`).
+    #[arg(long, value_name = "SOCKET", conflicts_with = "bridge")]
+    pub qmp: Option<PathBuf>,
     /// A file or folder to take along, to /usr/bin or as FILE:PATH. May be given again.
     #[arg(long = "file", value_name = "FILE[:PATH]")]
     pub files: Vec<String>,

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Memory of DPDK, MiB: two ports' packets and some.
+/// Memory of DPDK, MiB: the packets of four ports and some, and what another one wants.
 const MEMORY_MIB: u32 = 384;
+const PORT_MIB: u32 = 80;
 /// The processor that it polls on, without a pause: that makes it fast. Its other threads and the
 /// VMs share what is left.
 const POLLS_ON: u32 = 1;
@@ -66,17 +67,18 @@ impl OpenVSwitch {
 
     /// Starts one with DPDK, with its files in a folder.
     pub fn start(programs: PathBuf, folder: &Path) -> Self {
-        OpenVSwitch::start_with(programs, folder, &[])
+        OpenVSwitch::start_with(programs, folder, &[], 0)
     }
 
-    /// The same with more drivers.
-    pub fn start_with(programs: PathBuf, folder: &Path, more: &[&Path]) -> Self {
+    /// The same with more drivers, and with memory for so many further ports.
+    pub fn start_with(programs: PathBuf, folder: &Path, more: &[&Path], ports: u32) -> Self {
         let mut switch = OpenVSwitch::begin(programs, folder);
         let driver = std::fs::read_dir(switch.programs.join("drivers")).unwrap().flatten();
         let drivers = driver.map(|d| d.path()).chain(more.iter().map(|d| d.to_path_buf()));
         let drivers: Vec<String> = drivers.map(|d| format!("-d {}", d.display())).collect();
         let dpdk = format!(
-            "--no-huge -m {MEMORY_MIB} --no-pci --no-telemetry --legacy-mem --no-shconf {}",
+            "--no-huge -m {} --no-pci --no-telemetry --legacy-mem --no-shconf {}",
+            MEMORY_MIB + ports * PORT_MIB,
             drivers.join(" ")
         );
         let set = "--no-wait set Open_vSwitch .";

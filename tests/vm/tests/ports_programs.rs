@@ -26,6 +26,8 @@ const LONG: Duration = Duration::from_secs(4);
 pub enum Way {
     Tap,
     Dpdk,
+    /// With so many ports more than usual.
+    DpdkWith(u32),
 }
 
 impl Way {
@@ -33,7 +35,7 @@ impl Way {
     pub fn lines(self) -> &'static str {
         match self {
             Way::Tap => "",
-            Way::Dpdk => "way = \"dpdk\"\n",
+            Way::Dpdk | Way::DpdkWith(_) => "way = \"dpdk\"\n",
         }
     }
 }
@@ -48,9 +50,10 @@ pub fn network_with(folder: &Path, way: Way, options: &[&str]) -> (OpenVSwitch, 
     let programs_of_switch = openvswitch::programs().expect("asked for");
     let switch = match way {
         Way::Tap => OpenVSwitch::start_plain(programs_of_switch, folder),
-        Way::Dpdk => {
+        Way::Dpdk | Way::DpdkWith(_) => {
+            let more = if let Way::DpdkWith(ports) = way { ports } else { 0 };
             let driver = driver().expect("asked for");
-            let switch = OpenVSwitch::start_with(programs_of_switch, folder, &[&driver]);
+            let switch = OpenVSwitch::start_with(programs_of_switch, folder, &[&driver], more);
             // The VMs want its processor, too.
             switch.vsctl("set Open_vSwitch . other_config:pmd-maxsleep=100");
             switch

@@ -10,17 +10,30 @@ use crate::report::{PortsFigure, PortsReport, PortsRow};
 pub const SMALL: f64 = 1.5;
 /// Long frames: at least as many as by memif.
 pub const LONG: f64 = 1.0;
+/// Frames over a direct link: at least so many times as many as by the switch.
+pub const SMALL_LINK: f64 = 2.0;
+/// The same of long frames.
+pub const LONG_LINK: f64 = 1.5;
 /// Bytes of both sorts.
 pub const FRAME_BYTES: [u32; 2] = [64, 1500];
 
 /// What a row is to reach; none: it is there to be read.
 fn least(row: &PortsRow) -> Option<f64> {
-    use PortsFigure::{DriverMemif, DriverVhost, RingMemif, RingVhost};
+    use PortsFigure::{
+        DriverMemif, DriverVhost, LinkBothWays, LinkBothWaysCpu, LinkOneWay, LinkOneWayCpu,
+        RingMemif, RingVhost,
+    };
     let [small, long] = FRAME_BYTES;
     let bytes = row.frame_bytes?;
     match row.figure {
         RingMemif | RingVhost | DriverMemif | DriverVhost if bytes == small => Some(SMALL),
         RingMemif | DriverMemif if bytes == long => Some(LONG),
+        // With too few processors for all threads, what counts is how long they work for a frame.
+        LinkOneWay | LinkBothWays if row.is_crowded() => None,
+        LinkOneWayCpu | LinkBothWaysCpu if !row.is_crowded() => None,
+        LinkOneWay | LinkOneWayCpu | LinkBothWays | LinkBothWaysCpu => {
+            Some(if bytes == small { SMALL_LINK } else { LONG_LINK })
+        }
         _ => None,
     }
 }

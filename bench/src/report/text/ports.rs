@@ -18,6 +18,10 @@ pub(in crate::report) fn names(figure: PortsFigure) -> (&'static str, &'static s
         PortsFigure::RingVhost => ("the ring alone", "net_vhost"),
         PortsFigure::DriverMemif => ("net_vfun", "net_memif"),
         PortsFigure::DriverVhost => ("net_vfun", "net_vhost"),
+        PortsFigure::LinkOneWay => ("direct", "the switch"),
+        PortsFigure::LinkOneWayCpu => ("direct, of a processor", "the switch"),
+        PortsFigure::LinkBothWays => ("direct, both ways", "the switch"),
+        PortsFigure::LinkBothWaysCpu => ("direct, both ways, of a processor", "the switch"),
     }
 }
 
@@ -83,7 +87,7 @@ fn notes(report: &PortsReport) -> String {
     let note = |row: &PortsRow| {
         match &row.left_out {
         Some(why) => Some(format!("{}: left out: {why}\n", name(row))),
-        None => row.is_crowded().then(|| {
+        None => (row.is_crowded() && !row.figure.is_for_processors()).then(|| {
             format!(
                 "{}: {} threads look without a pause, and there are {} processors: the figures mean little\n",
                 name(row),
@@ -113,13 +117,16 @@ pub fn ports(report: &PortsReport) -> String {
     for table in [&mut soon, &mut many] {
         table.column(">dropped");
     }
+    let is_time = |f: PortsFigure| matches!(f, PortsFigure::OneWay | PortsFigure::EmptyLook);
     for row in &report.rows {
-        match row.figure {
-            PortsFigure::OneWay | PortsFigure::EmptyLook => soon.row(times(row)),
-            _ => many.row(rates(row)),
+        match is_time(row.figure) {
+            true => soon.row(times(row)),
+            false => many.row(rates(row)),
         }
     }
-    let notes = notes(report);
-    text += &format!("\n{soon}\n{many}{notes}\n{}", checks(&targets::ports(report)));
+    if report.rows.iter().any(|row| is_time(row.figure)) {
+        text += &format!("\n{soon}");
+    }
+    text += &format!("\n{many}{}\n{}", notes(report), checks(&targets::ports(report)));
     text
 }

@@ -1,6 +1,9 @@
 //! Ports: their rings between two threads, and below testpmd beside DPDK's own ways.
 
+mod links;
 mod rounds;
+
+pub use links::{LinksPlan, links};
 
 use super::progress;
 use crate::lab::{Pinned, Plan, pin};

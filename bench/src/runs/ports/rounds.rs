@@ -22,7 +22,37 @@ const SIDE: u64 = RING + 4096;
 /// not: the other program's start is in it.
 const SECONDS: usize = 3;
 /// How long a program may take until it has its device, and until frames come.
-const COMES_UP: Duration = Duration::from_secs(15);
+pub(super) const COMES_UP: Duration = Duration::from_secs(15);
+
+/// Memory of a port: two sides. Devices may be made of it as long as this is there.
+pub(super) struct Memory(OwnedFd);
+
+impl Memory {
+    pub(super) fn new() -> Result<Self> {
+        memfd("vfun-bench-port", 2 * SIDE).doing(|| "no memory for a port".into()).map(Memory)
+    }
+
+    /// The devices of both ends.
+    pub(super) fn ends(&self) -> [String; 2] {
+        let path = format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd());
+        [0, SIDE].map(|mine| {
+            let theirs = SIDE - mine;
+            format!("net_vfun0,path={path},mine={mine},theirs={theirs},ring={RING}")
+        })
+    }
+}
+
+/// Waits until a program has its device.
+pub(super) fn comes_up(program: &mut Testpmd) -> Result<()> {
+    let is_up = |line: &str| line.starts_with("Port 0: ").then_some(());
+    match program.await_line(Instant::now() + COMES_UP, is_up)? {
+        Some(()) => Ok(()),
+        None => {
+            let words = program.words();
+            Err(BenchError::Testpmd(format!("its device does not come up: {words}")))
+        }
+    }
+}
 
 /// Each way of a round, and where its figures are.
 const RING_ALONE: usize = 0;
@@ -164,19 +194,13 @@ impl Stage<'_> {
     }
 
     /// The devices of the receiver and of the sender. A port's memory is held open as long as both run.
-    fn devices(&self, way: usize) -> Result<([String; 2], Option<OwnedFd>)> {
+    fn devices(&self, way: usize) -> Result<([String; 2], Option<Memory>)> {
         let socket = self.socket();
         let at = socket.display();
         match way {
             VFUN => {
-                let fd =
-                    memfd("vfun-bench-port", 2 * SIDE).doing(|| "no memory for a port".into())?;
-                let path = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
-                let end = |mine: u64| {
-                    let theirs = SIDE - mine;
-                    format!("net_vfun0,path={path},mine={mine},theirs={theirs},ring={RING}")
-                };
-                Ok(([end(0), end(SIDE)], Some(fd)))
+                let memory = Memory::new()?;
+                Ok((memory.ends(), Some(memory)))
             }
             MEMIF => {
                 let end = |role| format!("net_memif0,role={role},socket={at},socket-abstract=no");
@@ -212,11 +236,7 @@ impl Stage<'_> {
             })
         };
         let mut receiver = start(0, "rxonly", self.pins.caller())?;
-        let is_up = |line: &str| line.starts_with("Port 0: ").then_some(());
-        if receiver.await_line(Instant::now() + COMES_UP, is_up)?.is_none() {
-            let words = receiver.words();
-            return Err(BenchError::Testpmd(format!("its device does not come up: {words}")));
-        }
+        comes_up(&mut receiver)?;
         let mut sender = start(1, "txonly", self.pins.service())?;
         let watch = Watch::new(&self.pins.both(), [receiver.id(), sender.id()]);
         best_second(&mut receiver, &mut sender, &watch)
