@@ -6,7 +6,7 @@
 
 use crate::ports::{reaches, tell};
 use crate::ports_figures::{median, row, used_ms};
-use crate::ports_programs::{BRIDGE, Way, network_with};
+use crate::ports_programs::{BRIDGE, around, switch_for};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -122,9 +122,9 @@ fn tap(all: &[Value], n: usize, side: usize) -> Option<String> {
 impl Chain {
     fn start() -> Chain {
         let folder = tempfile::tempdir().unwrap();
-        let way = Way::DpdkWith(2 * VMS as u32 - 4);
+        let ovs = folder.path().join("ovs");
         let (switch, stand) =
-            network_with(&folder.path().join("ovs"), way, &["--ports", "--links"]);
+            around(switch_for(&ovs, 2 * VMS as u32 - 4), &ovs, &["--ports", "--links"]);
         stand.add_client(&manifest(&stand)).unwrap();
         let guests = std::thread::scope(|s| {
             let boots: Vec<_> = (0..VMS)

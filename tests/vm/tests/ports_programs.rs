@@ -26,8 +26,6 @@ const LONG: Duration = Duration::from_secs(4);
 pub enum Way {
     Tap,
     Dpdk,
-    /// With so many ports more than usual.
-    DpdkWith(u32),
 }
 
 impl Way {
@@ -35,7 +33,7 @@ impl Way {
     pub fn lines(self) -> &'static str {
         match self {
             Way::Tap => "",
-            Way::Dpdk | Way::DpdkWith(_) => "way = \"dpdk\"\n",
+            Way::Dpdk => "way = \"dpdk\"\n",
         }
     }
 }
@@ -47,18 +45,24 @@ pub fn network(folder: &Path, way: Way) -> (OpenVSwitch, Stand) {
 
 /// The same with a manager that has these options.
 pub fn network_with(folder: &Path, way: Way, options: &[&str]) -> (OpenVSwitch, Stand) {
-    let programs_of_switch = openvswitch::programs().expect("asked for");
     let switch = match way {
-        Way::Tap => OpenVSwitch::start_plain(programs_of_switch, folder),
-        Way::Dpdk | Way::DpdkWith(_) => {
-            let more = if let Way::DpdkWith(ports) = way { ports } else { 0 };
-            let driver = driver().expect("asked for");
-            let switch = OpenVSwitch::start_with(programs_of_switch, folder, &[&driver], more);
-            // The VMs want its processor, too.
-            switch.vsctl("set Open_vSwitch . other_config:pmd-maxsleep=100");
-            switch
-        }
+        Way::Tap => OpenVSwitch::start_plain(openvswitch::programs().expect("asked for"), folder),
+        Way::Dpdk => switch_for(folder, 0),
     };
+    around(switch, folder, options)
+}
+
+/// A switch with DPDK and our driver, and memory for so many ports more than usual.
+pub fn switch_for(folder: &Path, more: u32) -> OpenVSwitch {
+    let (programs, driver) = openvswitch::programs().zip(driver()).expect("asked for");
+    let switch = OpenVSwitch::start_with(programs, folder, &[&driver], more);
+    // The VMs want its processor, too.
+    switch.vsctl("set Open_vSwitch . other_config:pmd-maxsleep=100");
+    switch
+}
+
+/// The network and the manager of a switch.
+pub fn around(switch: OpenVSwitch, folder: &Path, options: &[&str]) -> (OpenVSwitch, Stand) {
     switch.vsctl(&format!("add-br {BRIDGE} -- set Bridge {BRIDGE} datapath_type=netdev"));
     ip(&format!("addr add {HOST}/24 dev {BRIDGE}"));
     ip(&format!("link set {BRIDGE} up"));
