@@ -30,6 +30,15 @@ pub struct LinkRow {
     pub bytes: u64,
 }
 
+/// How the manager is set up to make direct links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkSettings {
+    /// How long a VM may be silent when frames are to turn, ms: then its link ends by force.
+    pub silence_ms: u64,
+    /// How long two VMs keep a window that was made for their links, without one, ms.
+    pub idle_ms: u64,
+}
+
 /// What a client's manifest says of direct links. Where it says nothing, they are among its own
 /// ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

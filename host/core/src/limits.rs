@@ -261,3 +261,11 @@ pub const LINKS_SILENT_MS: u64 = 5_000;
 /// How long a pair of ports rests whose link the switch or a VM gave up: what was in the way may
 /// be so still, and each try costs both VMs an interrupt.
 pub const LINK_REST: Duration = Duration::from_secs(10);
+/// How long a VM may be silent at most before a link ends by force, ms, whatever the manager is
+/// set to: longer, the receiver would wait for a VM that does not come back.
+pub const LINK_SILENCE_MAX_MS: u64 = 60_000;
+/// How long two VMs keep a window that the manager made for their links, without one, if it is
+/// not set otherwise: rules that change for some seconds must not plug it out and in again.
+pub const LINK_IDLE: Duration = Duration::from_secs(60);
+/// The longest such time, ms: a day. Who wants to keep a window declares it.
+pub const LINK_IDLE_MAX_MS: u64 = 86_400_000;

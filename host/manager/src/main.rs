@@ -9,10 +9,13 @@ use std::process::ExitCode;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use vfun_admin::links::LinkSettings;
+use vfun_core::limits::{LINK_IDLE, LINK_IDLE_MAX_MS, LINK_SILENCE_MAX_MS};
 use vfun_leases::{Policy, Settings};
 use vfun_manager::privileges::WantedMore;
 use vfun_manager::rim::{Config, Daemon, Foreseen, StartError, TlsFiles};
 use vfun_manager::settings;
+use vfun_packet::limits::{SILENCE_MS, SWITCH_KEEPS_MS};
 
 /// Serves vFunctions of this host to its VMs and programs.
 ///
@@ -88,6 +91,15 @@ struct Args {
     /// the ports are those that people put into the switch.
     #[arg(long)]
     links: bool,
+    /// How long a VM may be silent when frames of a direct link are to turn, ms. Then the switch's
+    /// driver makes the turn, and the link ends. Below 100 ms turns that only wait for the switch
+    /// may be taken for silence.
+    #[arg(long, value_name = "MS", default_value_t = SILENCE_MS, value_parser = clap::value_parser!(u64).range(SWITCH_KEEPS_MS..=LINK_SILENCE_MAX_MS))]
+    links_silence_ms: u64,
+    /// How long two VMs keep a window that the manager made for their direct links, without a
+    /// link, ms. Then it is unplugged from both.
+    #[arg(long, value_name = "MS", default_value_t = LINK_IDLE.as_millis() as u64, value_parser = clap::value_parser!(u64).range(1..=LINK_IDLE_MAX_MS))]
+    links_idle_ms: u64,
     /// Who gets the VFs of functions whose manifest says `leased`: none, first,
     /// random, fair, activity or gain.
     #[arg(long, value_name = "POLICY", default_value_t = Policy::Gain)]
@@ -182,6 +194,10 @@ impl Args {
             nics: self.nics,
             ports: self.ports,
             links: self.links,
+            link_settings: LinkSettings {
+                silence_ms: self.links_silence_ms,
+                idle_ms: self.links_idle_ms,
+            },
             links_program: beside.join("vfun-links"),
             nics_program: beside.join("vfun-nics"),
         }

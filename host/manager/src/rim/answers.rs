@@ -275,6 +275,7 @@ impl Daemon {
                 .filter(|_| self.helper_runs(&self.config.metrics_program)),
             nics: self.config.nics,
             links: self.config.links,
+            link_settings: self.config.link_settings,
             policy_unreadable: self.unreadable(),
             service_program: self.config.service_program.clone(),
             troubles: self.troubles(),

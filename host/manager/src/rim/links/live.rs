@@ -152,7 +152,7 @@ impl Daemon {
         note: LinkNote,
         [(from, from_page), (to, to_page)]: [(LinkEnd, PortPage); 2],
     ) -> Link {
-        let now = self.now();
+        let (now, silence) = (self.now(), self.config.link_settings.silence_ms);
         let LinkNote { out_place, out_bell, in_place, .. } = note;
         let words = LinkWords { number, out_place, out_bell, in_place };
         let had = Had { epoch: note.epoch, over: note.over };
@@ -161,7 +161,7 @@ impl Daemon {
         Link {
             pair: note.pair(),
             window: note.window,
-            handover: Handover::new((from_page, to_page), words, had, now),
+            handover: Handover::new((from_page, to_page), words, had, silence, now),
             ends: [from, to],
             note,
             counts: LinkCounts {
