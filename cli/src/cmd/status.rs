@@ -34,10 +34,7 @@ fn render(s: &Status) -> String {
         .fact("TCP", s.tcp.clone().unwrap_or_else(|| "off (vfund --tcp ADDR:PORT)".into()))
         .fact("metrics", s.metrics.clone().unwrap_or_else(|| "off (vfund --metrics)".into()))
         .fact("network VFs", if s.nics { "lent (vfun nics list)" } else { "off (vfund --nics)" })
-        .fact(
-            "switches",
-            switches(s),
-        )
+        .fact("switches", switches(s))
         .fact("held up", held_up(&s.held_up))
         .render()
         + &troubles(&s.troubles)

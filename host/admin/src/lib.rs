@@ -36,7 +36,7 @@ pub use window::{WindowPeer, WindowRow};
 use audit::{Query, Row};
 use counters::Counters;
 use history::HistoryRow;
-use links::{LinkRow, LinkSettings, LinksOfClient};
+use links::{LinkRow, LinkSettings, LinksOfClient, VmmAt};
 use policy::View;
 use ports::{PortLines, PortRow, PortsOfClient};
 use rdma::{RdmaRow, RdmaView};
@@ -577,9 +577,9 @@ pub struct ClientRow {
     /// Files that are the memory of its VMs, by the VM's name: its services may map all of it.
     #[serde(default)]
     pub shared_memory: BTreeMap<String, String>,
-    /// Control sockets (QMP) of its VMs' QEMUs, by the VM's name.
+    /// How its VMs' QEMUs are reached, by the VM's name.
     #[serde(default)]
-    pub qmp: BTreeMap<String, PathBuf>,
+    pub vmms: BTreeMap<String, VmmAt>,
     /// Ports of its VMs.
     #[serde(default)]
     pub ports: PortsOfClient,

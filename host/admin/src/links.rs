@@ -1,6 +1,7 @@
 //! Direct links between ports of VMs, for people.
 
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// One direction: from a port that a switch with DPDK has, to the port that gets its frames.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +38,16 @@ pub struct LinkSettings {
     pub silence_ms: u64,
     /// How long two VMs keep a window that was made for their links, without one, ms.
     pub idle_ms: u64,
+}
+
+/// How the QEMU of a VM is reached, to plug windows in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VmmAt {
+    /// By its control socket (QMP).
+    Qmp(PathBuf),
+    /// By libvirt, which has this domain.
+    Libvirt(String),
 }
 
 /// What a client's manifest says of direct links. Where it says nothing, they are among its own

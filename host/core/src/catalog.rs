@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use vfun_admin::links::VmmAt;
 pub use vfun_admin::transport::ClientKind;
 use vfun_admin::{Transport, VmName};
 use vfun_jail::Device;
@@ -224,9 +225,9 @@ pub struct Client {
     pub addresses: BTreeMap<String, IpAddr>,
     /// Memory of its VMs that the client's services may map, all of it, by the VM's name.
     pub shared_memory: BTreeMap<String, SharedMemory>,
-    /// Control sockets (QMP) of its VMs' QEMUs, by the VM's name: windows that two VMs share are
-    /// plugged in by these.
-    pub qmp: BTreeMap<String, PathBuf>,
+    /// How its VMs' QEMUs are reached, by the VM's name: windows that two VMs share are plugged in
+    /// by these.
+    pub vmms: BTreeMap<String, VmmAt>,
     /// The NIC that its programs for RDMA see.
     pub rdma: Rdma,
     /// Ports of its VMs, by the VM's name, each VM's by their numbers.

@@ -33,14 +33,17 @@ pub struct Pair {
     folder: tempfile::TempDir,
 }
 
-/// The manager reaches QEMU of the second VM by itself; the operator plugs into the first one.
-fn manifest(stand: &Stand) -> String {
-    let vm = |vm: &str, more: &str| {
+/// The manager reaches QEMUs of these VMs by itself.
+fn manifest(stand: &Stand, reached: &[&str]) -> String {
+    let vm = |vm: &str| {
         let port = format!("[vm.{vm}.ports.eth1]\nswitch = \"{BRIDGE}\"\nway = \"dpdk\"\n");
+        let more = match reached.contains(&vm) {
+            true => format!("qmp = \"{}\"\n", qmp(stand, vm)),
+            false => String::new(),
+        };
         format!("[vm.{vm}]\n{more}{port}")
     };
-    let reached = format!("qmp = \"{}\"\n", qmp(stand, VMS[1]));
-    format!("name = \"{CLIENT}\"\nwindow = \"16 MiB\"\n{}{}", vm(VMS[0], ""), vm(VMS[1], &reached))
+    format!("name = \"{CLIENT}\"\nwindow = \"16 MiB\"\n{}{}", vm(VMS[0]), vm(VMS[1]))
 }
 
 fn qmp(stand: &Stand, vm: &str) -> String {
@@ -74,11 +77,17 @@ fn tap(pair: &Pair, n: usize) -> String {
 }
 
 impl Pair {
+    /// The operator plugs into the first VM, and the manager into the second one.
     pub fn start(files: &[(PathBuf, String)]) -> Pair {
+        Self::with(files, &VMS[1..], &[])
+    }
+
+    fn with(files: &[(PathBuf, String)], reached: &[&str], options: &[&str]) -> Pair {
         let folder = tempfile::tempdir().unwrap();
         let ovs = folder.path().join("ovs");
-        let (switch, stand) = network_with(&ovs, Way::Dpdk, &["--ports", "--links"]);
-        stand.add_client(&manifest(&stand)).unwrap();
+        let (switch, stand) =
+            network_with(&ovs, Way::Dpdk, &[&["--ports", "--links"], options].concat());
+        stand.add_client(&manifest(&stand, reached)).unwrap();
         let configs = VMS.map(|vm| config(&stand, vm, files));
         let guests = std::thread::scope(|s| {
             let boots = configs.each_ref().map(|c| s.spawn(|| boot(c)));
@@ -248,6 +257,83 @@ fn two_guests_go_past_a_stock_switch_and_come_back() {
     let said = tell(&pair.stand, &["links", "explain", &a, &b]);
     assert!(said.contains("direct"), "{said}");
     pair.guests.iter().for_each(healthy);
+}
+
+/// How long two VMs keep a window without a link, in the next test.
+const IDLE: [&str; 2] = ["--links-idle-ms", "1500"];
+
+/// Windows that the manager made, as people see them.
+fn made(stand: &Stand) -> Vec<Value> {
+    let all = json(stand, &["window", "list"]).as_array().expect("rows").clone();
+    all.into_iter().filter(|w| w["name"].as_str().unwrap().starts_with("link:")).collect()
+}
+
+/// How many ivshmem devices a guest has.
+fn devices(guest: &Guest) -> String {
+    let count = "n=0; for d in /sys/bus/pci/devices/*; do read -r v <$d/vendor; read -r c <$d/device; \
+         [ $v$c = 0x1af40x1110 ] && n=$((n+1)); done; echo $n";
+    ok(guest, count).trim().to_owned()
+}
+
+#[test]
+fn two_guests_get_a_window_by_themselves_and_lose_it_again() {
+    let test = "links::two_guests_get_a_window_by_themselves_and_lose_it_again";
+    if driver().is_none() || openvswitch::programs().is_none() || !inside(test) {
+        return;
+    }
+    let mut pair = Pair::with(&[], &VMS, &IDLE);
+    pair.join();
+    pair.both("direct");
+    pair.pings(50);
+    let [window] = <[_; 1]>::try_from(made(&pair.stand)).unwrap();
+    assert_eq!((&window["role"], &window["file"]), (&"link".into(), &"".into()), "{window}");
+    pair.guests.iter().for_each(|guest| assert_eq!(devices(guest), "2"));
+
+    // The next manager goes on with it.
+    pair.stand.kill_vfund();
+    pair.pings(20);
+    let (rundir, path) = finds(&pair.folder.path().join("ovs"));
+    pair.stand.start_with(&[("OVS_RUNDIR", &*rundir), ("PATH", &*path)]);
+    pair.both("direct");
+    pair.pings(20);
+    assert_eq!(made(&pair.stand)[0]["name"], window["name"]);
+
+    // Without a link it goes out of both, while frames go through the switch.
+    pair.want(false);
+    until("no window is left", || made(&pair.stand).is_empty());
+    pair.guests.iter().for_each(|guest| assert_eq!(devices(guest), "1"));
+    pair.pings(20);
+    pair.want(true);
+    assert_ne!(made(&pair.stand)[0]["name"], window["name"]);
+    pair.pings(20);
+
+    a_guest_keeps_it(&pair);
+    pair.guests.iter().for_each(healthy);
+}
+
+/// A guest that does not let go of a window is named, and has no link any more.
+fn a_guest_keeps_it(pair: &Pair) {
+    // Its processors stand still, and its QEMU answers.
+    let [_, b] = &pair.guests;
+    b.qmp("stop", serde_json::json!({})).unwrap();
+    let [a, c] = [tap(pair, 0), tap(pair, 1)];
+    for (from, to) in [(&a, &c), (&c, &a)] {
+        tell(&pair.stand, &["links", "off", from, to]);
+    }
+    pair.stand.until("the VM that keeps it to be named", |s| {
+        s.status().troubles.iter().any(|t| t.contains("VM web/b has not let go of window link:"))
+    });
+    for (from, to) in [(&a, &c), (&c, &a)] {
+        tell(&pair.stand, &["links", "on", from, to]);
+    }
+    b.qmp("cont", serde_json::json!({})).unwrap();
+    // It lets go of it late, and goes through the switch.
+    let why = |row: &Value| row["why"].as_str().unwrap().contains("until it is started again");
+    until("no link is there", || pair.rows().iter().all(why));
+    pair.pings(20);
+    let log = pair.stand.log();
+    assert!(log.contains("VM web/b keeps window link:"), "{log}");
+    assert_eq!(devices(&pair.guests[0]), "1", "the other one has let go of it");
 }
 
 /// With the switch and the manager stopped, frames go on.

@@ -13,6 +13,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vfun_admin::{ClientRow, OfVm, VmName};
+use vfun_qmp::libvirt::Domain;
 use vfun_qmp::plug::{self, Plugged};
 
 const AFTER: &str = "\
@@ -157,8 +158,8 @@ impl Target {
         }
     }
 
-    fn domain(&self) -> libvirt::Domain<'_> {
-        libvirt::Domain {
+    fn domain(&self) -> Domain<'_> {
+        Domain {
             name: self.domain.as_deref().unwrap_or_default(),
             connect: self.connect.as_deref(),
             persistent: self.persistent,
@@ -186,7 +187,7 @@ pub fn attach(admin: &Admin, output: Output, args: &AttachArgs) -> Result<()> {
     let began = Instant::now();
     let plugged = match &target.qmp {
         Some(socket) => qemu::attach(socket, &window, args.bus.as_deref())?,
-        None => target.domain().attach(&window)?,
+        None => libvirt::attach(&target.domain(), &window)?,
     };
     let mut done = Done {
         client: window.client.name.clone(),

@@ -298,6 +298,7 @@ impl Daemon {
         all.extend(self.submissions_troubles());
         all.extend(self.nics_trouble());
         all.extend(self.links_trouble());
+        all.extend(self.stuck_troubles());
         all.extend(keeper);
         let now = self.now();
         all.extend(self.rim.core.breakers(now).map(|((owner, function, _), state)| {

@@ -120,6 +120,7 @@ enum Kind {
     Switch,
     SwitchEnd,
     LinksSocket,
+    MadeListener,
 }
 
 impl Kind {
@@ -155,6 +156,7 @@ impl Kind {
             Switch,
             SwitchEnd,
             LinksSocket,
+            MadeListener,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -422,6 +424,7 @@ impl Daemon {
             Kind::TrialEnd => self.tried(),
             Kind::NicsSocket => self.hear_nics(),
             Kind::LinksSocket => self.hear_links(),
+            Kind::MadeListener => self.accept_for_made(id),
             Kind::SwitchListener => self.accept_switches(),
             Kind::Switch => self.hear_switch(id),
             Kind::SwitchEnd => self.switch_ended(id),

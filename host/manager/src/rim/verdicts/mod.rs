@@ -25,10 +25,12 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vfun_admin::VmName;
+use vfun_admin::links::VmmAt;
 use vfun_admin::window::device_id;
 use vfun_hostnet::switch::Switch;
 use vfun_links::relay::{
-    FromLinks, PACKET_BYTES, PlugOrder, PlugWay, SaidVerdict, SwitchBridge, ToLinks, WatchedPort,
+    FromLinks, PACKET_BYTES, PlugAt, PlugOrder, PlugOutcome, PlugWay, SaidVerdict, SwitchBridge,
+    ToLinks, WatchedPort,
 };
 use vfun_rim::methods::*;
 use watched::{Taken, WatchedPorts};
@@ -116,6 +118,22 @@ fn plain(why: &str) -> String {
     why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+trait Plain {
+    /// The same with a reason for people.
+    fn plain(self) -> Self;
+}
+
+impl Plain for PlugOutcome {
+    fn plain(self) -> Self {
+        match self {
+            PlugOutcome::Done | PlugOutcome::Already => self,
+            PlugOutcome::Failed(why) => PlugOutcome::Failed(plain(&why)),
+            PlugOutcome::Unreachable(why) => PlugOutcome::Unreachable(plain(&why)),
+            PlugOutcome::Kept(why) => PlugOutcome::Kept(plain(&why)),
+        }
+    }
+}
+
 impl Daemon {
     /// The process that watches switches, to be started.
     pub(super) fn links_helper(&self) -> Helper {
@@ -141,7 +159,7 @@ impl Daemon {
             let orders = self.verdicts.as_mut().map(|v| v.plugs.end()).unwrap_or_default();
             for of in orders {
                 let why = format!("the {WHAT} ended meanwhile: it may have been done");
-                self.window_plugged(of, Err(why));
+                self.window_plugged(of, PlugOutcome::Unreachable(why));
             }
         }
     }
@@ -160,7 +178,7 @@ impl Daemon {
             let taken = match hear(socket) {
                 WatcherSaid::Word(FromLinks::Verdict(news)) => verdicts.ports.take(news),
                 WatcherSaid::Word(FromLinks::Plugged(answer)) => {
-                    verdicts.plugs.answer(&answer).map(|of| Taken::Plugged(of, answer.failed))
+                    verdicts.plugs.answer(&answer).map(|of| Taken::Plugged(of, answer.outcome))
                 }
                 WatcherSaid::Word(FromLinks::Alive) => Ok(Taken::Old),
                 WatcherSaid::Nothing => return,
@@ -169,9 +187,7 @@ impl Daemon {
             verdicts.heard = now;
             match taken {
                 Ok(Taken::Verdict(port, verdict)) => self.take_verdict(&port, verdict),
-                Ok(Taken::Plugged(of, failed)) => {
-                    self.window_plugged(of, failed.map_or(Ok(()), |why| Err(plain(&why))));
-                }
+                Ok(Taken::Plugged(of, outcome)) => self.window_plugged(of, outcome.plain()),
                 Ok(Taken::Old) => {}
                 Err(why) => return self.links_broken(&why),
             }
@@ -271,49 +287,31 @@ impl Daemon {
         epoll::modify(&self.epoll, socket, Kind::LinksSocket.token(0), EventFlags::IN | wanted)
     }
 
-    /// Has a further window plugged into a VM of it that runs. What came of it is told later, by
-    /// `window_plugged`.
+    /// Has a further window plugged into a VM that runs, or taken out of it. What came of it is
+    /// told later, by `window_plugged`.
     ///
     /// # Errors
     /// A sentence: it cannot even be tried.
-    pub(super) fn plug_window(&mut self, vm: &VmName, window: &str) -> Result<(), String> {
-        let rows = self.further_rows();
-        let row = rows.into_iter().find(|row| row.name == window);
-        let row = row.ok_or_else(|| format!("there is no window '{window}'"))?;
-        if let Some(why) = &row.trouble {
-            return Err(format!("window {window} is not there: {why}"));
-        }
-        if row.peers.iter().all(|peer| peer.vm != vm.to_string()) {
-            return Err(format!("window {window} is not one of VM {vm}"));
-        }
-        if row.file.to_str().is_none() {
-            return Err(format!("{}: this path is no text", row.file.display()));
-        }
-        self.order_plug(vm, window, PlugWay::In { file: row.file, bytes: row.bytes })
-    }
-
-    /// Has it taken out again, also if it is declared no more.
-    ///
-    /// # Errors
-    /// As [`Daemon::plug_window`].
-    #[expect(dead_code, reason = "direct links will call it")]
-    pub(super) fn unplug_window(&mut self, vm: &VmName, window: &str) -> Result<(), String> {
-        self.order_plug(vm, window, PlugWay::Out)
-    }
-
-    fn order_plug(&mut self, vm: &VmName, window: &str, way: PlugWay) -> Result<(), String> {
+    pub(super) fn order_plug(
+        &mut self,
+        vm: &VmName,
+        window: &str,
+        way: PlugWay,
+    ) -> Result<(), String> {
         let client = self.rim.core.catalog().client(&vm.client);
-        let qmp = client.and_then(|c| c.qmp.get(&vm.vm)).cloned().ok_or_else(|| {
-            format!("nobody says how VM {vm} is reached: write qmp = \"SOCKET\" into its client's manifest")
-        })?;
+        let vmm = match client.and_then(|c| c.vmms.get(&vm.vm)) {
+            Some(VmmAt::Qmp(socket)) => PlugAt::Qmp(socket.clone()),
+            Some(VmmAt::Libvirt(domain)) => PlugAt::Libvirt(domain.clone()),
+            None => {
+                return Err(format!(
+                    "nobody says how VM {vm} is reached: write qmp = \"SOCKET\" or libvirt = \"DOMAIN\" into its client's manifest"
+                ));
+            }
+        };
         let running = self.verdicts.as_mut().filter(|v| v.socket.is_some());
         let running = running.ok_or_else(|| format!("the {WHAT} does not run (vfund --links)"))?;
-        let of = PlugOf {
-            vm: vm.clone(),
-            window: window.to_owned(),
-            goes_in: matches!(way, PlugWay::In { .. }),
-        };
-        running.plugs.begin(of, PlugOrder { order: 0, qmp, id: device_id(window), way })
+        let of = PlugOf { vm: vm.clone(), window: window.to_owned(), goes_in: way != PlugWay::Out };
+        running.plugs.begin(of, PlugOrder { order: 0, vmm, id: device_id(window), way })
     }
 
     /// How long until more may be passed on, or a process that does not hear hangs.
