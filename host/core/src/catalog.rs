@@ -1,7 +1,7 @@
 //! What is offered to whom: functions and clients, as the manifests declare them.
 
 use crate::policy::{Key, Policy, key_of, matches};
-use crate::ports::{self, Port};
+use crate::ports::{self, Port, PortWay};
 use crate::rdma::Rdma;
 use crate::services::Owner;
 use core::net::IpAddr;
@@ -428,6 +428,17 @@ impl Catalog {
     /// The [`terms`](Function::terms) of a service's function, if it is there.
     pub(super) fn terms(&self, owner: Owner, name: &str) -> Option<String> {
         self.function_of(owner, name).map(Function::terms)
+    }
+
+    /// Ports that a switch with DPDK has, each with its client and its VM.
+    pub fn dpdk_ports(&self) -> impl Iterator<Item = (&Client, &str, &Port)> {
+        self.clients
+            .values()
+            .flat_map(|c| {
+                let vms = c.ports.iter();
+                vms.flat_map(move |(vm, ports)| ports.iter().map(move |p| (c, vm.as_str(), p)))
+            })
+            .filter(|(.., port)| port.way == PortWay::Dpdk)
     }
 
     /// A VM by its name, if it is there.

@@ -121,7 +121,7 @@ struct Done {
 }
 
 /// What goes into a VM: the row shows the wiring of that VM.
-struct Window {
+struct OwnWindow {
     client: ClientRow,
 }
 
@@ -167,7 +167,7 @@ impl Target {
     }
 }
 
-fn window(admin: &Admin, name: &str) -> Result<Window> {
+fn window(admin: &Admin, name: &str) -> Result<OwnWindow> {
     let client = client::meant(admin, name)?;
     if vmm::window(&client).is_none() {
         return Err(Failure::usage(format!(
@@ -175,7 +175,7 @@ fn window(admin: &Admin, name: &str) -> Result<Window> {
             client.kind
         )));
     }
-    Ok(Window { client })
+    Ok(OwnWindow { client })
 }
 
 pub fn attach(admin: &Admin, output: Output, args: &AttachArgs) -> Result<()> {
@@ -249,7 +249,7 @@ fn ms(d: Duration) -> f64 {
     (d.as_secs_f64() * 1e4).round() / 10.0
 }
 
-impl Goes for Window {
+impl Goes for OwnWindow {
     fn of_vmm(&self) -> Result<vmm::Window<'_>> {
         let none = || Failure::usage(format!("client '{}' has no window", self.client.shown()));
         vmm::window(&self.client).ok_or_else(none)
@@ -271,7 +271,7 @@ impl Goes for Window {
 }
 
 /// Waits until the manager has seen the VM.
-fn connected(admin: &Admin, window: &Window, target: &Target) -> Result<()> {
+fn connected(admin: &Admin, window: &OwnWindow, target: &Target) -> Result<()> {
     let until = Instant::now() + target.timeout();
     let (name, vm) = (&window.client.name, window.client.vm.as_deref());
     loop {

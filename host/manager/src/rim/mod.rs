@@ -23,6 +23,7 @@
 //! - `logs`: services' logs are cut.
 //! - `lost`: windows whose pages or files went away.
 //! - `nics`: agents in VMs and the process that lends network VFs.
+//! - `packets`: words to helpers and from them.
 //! - `progress`: calls are looked at in windows.
 //! - `records`: what became of grants is put on record.
 //! - `room`: whether a helper hears what it is told.
@@ -55,6 +56,7 @@ mod lost;
 mod modules;
 mod nics;
 mod ovs;
+mod packets;
 mod policy;
 mod ports;
 mod progress;

@@ -5,7 +5,7 @@ use super::made::MadeWindow;
 use super::plug::keeps;
 use super::want::{LinkFacts, LinkPlan, Pair, PortView, WindowView};
 use crate::core::catalog::{Client, VmId};
-use crate::core::ports::{Port, PortWay};
+use crate::core::ports::Port;
 use crate::core::{Grant, WindowId};
 use crate::limits::{LINK_BAR_REST, LINKS_MAX};
 use crate::rim::Daemon;
@@ -73,16 +73,10 @@ impl Daemon {
     pub(super) fn link_ports(&self) -> BTreeMap<String, PortView> {
         let grants = self.grants_for_switches();
         let mut ports = BTreeMap::new();
-        for client in self.rim.core.catalog().clients.values() {
-            for (vm, port) in
-                client.ports.iter().flat_map(|(vm, all)| all.iter().map(move |p| (vm, p)))
-            {
-                if port.way == PortWay::Dpdk {
-                    let grant = grants.get(&port.tap).copied();
-                    let view = self.link_port(client, vm, port, grant);
-                    ports.entry(port.tap.clone()).or_insert(view);
-                }
-            }
+        for (client, vm, port) in self.rim.core.catalog().dpdk_ports() {
+            let grant = grants.get(&port.tap).copied();
+            let view = self.link_port(client, vm, port, grant);
+            ports.entry(port.tap.clone()).or_insert(view);
         }
         ports
     }
@@ -207,11 +201,8 @@ impl Daemon {
 
     /// The VM of a port for a switch with DPDK.
     fn vm_of_port(&self, tap: &str) -> Option<VmId> {
-        let clients = self.rim.core.catalog().clients.values();
-        let mut all =
-            clients.flat_map(|c| c.ports.iter().map(move |(vm, ports)| (c.id, vm, ports)));
-        let is_it = |p: &Port| p.way == PortWay::Dpdk && p.tap == tap;
-        let (client, vm, _) = all.find(|(_, _, ports)| ports.iter().any(is_it))?;
-        Some(VmId { client, vm: vm.clone() })
+        let mut all = self.rim.core.catalog().dpdk_ports();
+        let (client, vm, _) = all.find(|(.., port)| port.tap == tap)?;
+        Some(VmId { client: client.id, vm: vm.to_owned() })
     }
 }

@@ -24,14 +24,13 @@ mod want;
 
 use super::Daemon;
 use crate::core::WindowId;
-use crate::core::catalog::VmId;
 use crate::limits::{LINK_EAGER, LINK_LOOK_DIRECT, LINK_LOOK_RESTING, LINK_LOOK_TURNING};
 use handover::{LinkState, Wish};
 use live::Link;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use vfun_rim::further::HostFurther;
-use want::Pair;
+use want::{LinkPlan, Pair};
 
 /// Where the switch sends the frames of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,7 +176,7 @@ impl Daemon {
 
     /// Decides which links there should be, and wishes that of each.
     fn plan_links(&mut self) {
-        let (now, plan) = (self.now(), self.link_plan());
+        let (now, mut plan) = (self.now(), self.link_plan());
         for link in self.links.links.values_mut() {
             let wish = match plan.may.get(&link.pair) {
                 Some(window) if *window == link.window => match plan.go.contains(&link.pair) {
@@ -192,14 +191,14 @@ impl Daemon {
             }
         }
         self.forget_old_pairs();
-        self.links.why = plan.why;
+        self.links.why = std::mem::take(&mut plan.why);
         let failed = self.make_windows(&plan.lacking.keys().cloned().collect());
         for (vms, why) in failed {
             for port in plan.lacking.get(&vms).into_iter().flatten() {
                 self.links.why.insert(port.clone(), why.clone());
             }
         }
-        self.mind_made_windows(&self.needed_windows(&plan.may, &plan.apart));
+        self.mind_made_windows(&self.needed_windows(&plan));
         self.plug_for_links(&plan.apart);
         for pair in plan.go {
             if let Err(why) = self.begin_link(&pair, plan.may[&pair]) {
@@ -210,15 +209,12 @@ impl Daemon {
 }
 
 impl Daemon {
-    /// Windows in which a link is, or should be.
-    fn needed_windows(
-        &self,
-        may: &BTreeMap<Pair, WindowId>,
-        apart: &BTreeSet<[VmId; 2]>,
-    ) -> BTreeSet<WindowId> {
-        let mut needed: BTreeSet<WindowId> = may.values().copied().collect();
-        needed.extend(self.links.links.values().map(|link| link.window));
-        let is_for = |d: &HostFurther| plug::vms_of(d).is_some_and(|vms| apart.contains(&vms));
+    /// Windows in which frames go, or should go. A link that only waits needs none.
+    fn needed_windows(&self, plan: &LinkPlan) -> BTreeSet<WindowId> {
+        let mut needed: BTreeSet<WindowId> = plan.go.iter().map(|pair| plan.may[pair]).collect();
+        let is_used = |link: &&Link| link.handover.state().0 != LinkState::Switch;
+        needed.extend(self.links.links.values().filter(is_used).map(|link| link.window));
+        let is_for = |d: &HostFurther| plug::vms_of(d).is_some_and(|vms| plan.apart.contains(&vms));
         needed.extend(self.made_windows().filter(|(_, d)| is_for(d)).map(|(id, _)| id));
         needed
     }

@@ -233,7 +233,12 @@ impl Daemon {
     pub(super) fn mind_made_windows(&mut self, needed: &BTreeSet<WindowId>) {
         let (now, keep) = (self.now(), self.config.link_settings.idle_ms);
         let there: BTreeSet<WindowId> = self.made_windows().map(|(id, _)| id).collect();
-        self.links.made.all.retain(|id, _| there.contains(id));
+        let all = self.links.made.all.keys();
+        let gone: Vec<WindowId> = all.filter(|id| !there.contains(id)).copied().collect();
+        for id in gone {
+            self.links.made.all.remove(&id);
+            self.links.served.forget(id);
+        }
         for id in &there {
             let made = self.links.made.all.entry(*id).or_default();
             made.look(now, needed.contains(id), keep);
@@ -273,6 +278,10 @@ impl Daemon {
     }
 
     fn ask_out(&mut self, of: MadeFor) {
+        // Links in it end first: without their window they would end by force.
+        if self.links.links.values().any(|link| link.window == of.0) {
+            return;
+        }
         let Some(d) = self.rim.further.get(&of.0) else { return };
         let (window, peer) = (d.note().name.clone(), &d.note().peers[of.1]);
         let client = self.rim.core.catalog().clients.get(&peer.client);

@@ -97,7 +97,9 @@ impl LinkPlan {
         // Others that are there wait for the switch to join their ports again, where nobody
         // else needs the ports.
         for pair in facts.links.keys() {
-            if !plan.go.contains(pair) && facts.hindrance(pair).is_none() {
+            let may = !plan.go.contains(pair) && facts.hindrance(pair).is_none();
+            // One that waits asks for no window.
+            if may && plan.window(facts, pair).is_ok() {
                 let _ = plan.take(facts, pair);
             }
         }

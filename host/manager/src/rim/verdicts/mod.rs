@@ -9,17 +9,16 @@ mod watched;
 
 use super::helpers::Helper;
 use super::links::PortVerdict;
+use super::packets::{HelperSaid, ToHelper, Untold, hear};
 use super::room::Room;
 use super::switchports::devargs;
 use super::{Daemon, Kind};
-use crate::core::catalog::{Catalog, Client};
+use crate::core::catalog::Catalog;
 use crate::core::limits::{HELPER_HANGS_MS, LINKS_A_TURN, LINKS_SILENT_MS, SWITCH_FOLDER_CHARS};
-use crate::core::ports::PortWay;
 pub(super) use plugs::PlugOf;
 use plugs::PlugOrders;
-use rustix::event::epoll::{self, EventFlags};
+use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -64,29 +63,22 @@ impl Verdicts {
     }
 }
 
-/// What reading from the process came to.
-enum WatcherSaid {
-    Word(FromLinks),
-    Nothing,
-    /// It is not to be heard any more, and why.
-    Broken(String),
+/// What the process is still to be told: first what VMs wait for.
+struct UntoldWords<'a> {
+    plugs: &'a mut PlugOrders,
+    ports: &'a mut WatchedPorts,
 }
 
-fn hear(socket: &OwnedFd) -> WatcherSaid {
-    // One byte more than there may be, to see that there are more.
-    let mut bytes = [0; PACKET_BYTES + 1];
-    let got = rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT);
-    match got.map(|(n, _)| n) {
-        Ok(0) => WatcherSaid::Broken("it closed its socket".into()),
-        Ok(n) if n > PACKET_BYTES => {
-            WatcherSaid::Broken("it sent a packet that is too long".into())
+impl Untold for UntoldWords<'_> {
+    type Word = ToLinks;
+    fn next(&mut self, _: u64) -> Option<ToLinks> {
+        self.plugs.next().or_else(|| self.ports.next())
+    }
+    fn told(&mut self, _: u64, word: &ToLinks) {
+        match word {
+            ToLinks::Plug(_) => self.plugs.told(),
+            ToLinks::Port(_) => self.ports.told(),
         }
-        Ok(n) => match serde_json::from_slice(&bytes[..n]) {
-            Ok(said) => WatcherSaid::Word(said),
-            Err(e) => WatcherSaid::Broken(format!("it sent what is no word of it: {e}")),
-        },
-        Err(Errno::AGAIN | Errno::INTR) => WatcherSaid::Nothing,
-        Err(e) => WatcherSaid::Broken(format!("its socket failed: {e}")),
     }
 }
 
@@ -94,8 +86,7 @@ fn hear(socket: &OwnedFd) -> WatcherSaid {
 /// name the first one has it, as the switch does.
 fn declared(catalog: &Catalog, switch: &Switch, socket: &Path) -> BTreeMap<String, WatchedPort> {
     let mut all = BTreeMap::new();
-    let ports = catalog.clients.values().flat_map(|c: &Client| c.ports.values().flatten());
-    for port in ports.filter(|p| p.way == PortWay::Dpdk) {
+    for (.., port) in catalog.dpdk_ports() {
         let Some(bridge) = port.switch.clone() else { continue };
         // One that is longer than this is no address of a socket; the verdict says so.
         let run: String =
@@ -175,14 +166,14 @@ impl Daemon {
                 verdicts.room.try_again();
             }
             let Some(socket) = &verdicts.socket else { return };
-            let taken = match hear(socket) {
-                WatcherSaid::Word(FromLinks::Verdict(news)) => verdicts.ports.take(news),
-                WatcherSaid::Word(FromLinks::Plugged(answer)) => {
+            let taken = match hear(socket, PACKET_BYTES, "word of it") {
+                HelperSaid::Word(FromLinks::Verdict(news)) => verdicts.ports.take(news),
+                HelperSaid::Word(FromLinks::Plugged(answer)) => {
                     verdicts.plugs.answer(&answer).map(|of| Taken::Plugged(of, answer.outcome))
                 }
-                WatcherSaid::Word(FromLinks::Alive) => Ok(Taken::Old),
-                WatcherSaid::Nothing => return,
-                WatcherSaid::Broken(why) => Err(why),
+                HelperSaid::Word(FromLinks::Alive) => Ok(Taken::Old),
+                HelperSaid::Nothing => return,
+                HelperSaid::Broken(why) => Err(why),
             };
             verdicts.heard = now;
             match taken {
@@ -260,31 +251,8 @@ impl Daemon {
         let Some(socket) = socket.as_ref().filter(|_| !room.is_full()) else {
             return Ok(());
         };
-        for _ in 0..LINKS_A_TURN {
-            let Some(word) = plugs.next().or_else(|| ports.next()) else {
-                room.took();
-                break;
-            };
-            let bytes = serde_json::to_vec(&word).expect("paths are text");
-            match rustix::net::send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(_) => {
-                    match word {
-                        ToLinks::Plug(_) => plugs.told(),
-                        ToLinks::Port(_) => ports.told(),
-                    }
-                    room.took();
-                }
-                Err(Errno::AGAIN | Errno::NOBUFS) => {
-                    room.refused(now);
-                    break;
-                }
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e),
-            }
-        }
-        let Some(full) = room.watch() else { return Ok(()) };
-        let wanted = if full { EventFlags::OUT } else { EventFlags::empty() };
-        epoll::modify(&self.epoll, socket, Kind::LinksSocket.token(0), EventFlags::IN | wanted)
+        let to = ToHelper { socket, room, epoll: &self.epoll, kind: Kind::LinksSocket };
+        to.pass_on(&mut UntoldWords { plugs, ports }, LINKS_A_TURN, now)
     }
 
     /// Has a further window plugged into a VM that runs, or taken out of it. What came of it is

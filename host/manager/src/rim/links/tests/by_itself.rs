@@ -2,6 +2,7 @@
 //! into VMs, and the VMs' QEMUs.
 
 use super::*;
+use crate::core::catalog::VmId;
 use crate::rim::verdicts::Verdicts;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
@@ -153,12 +154,13 @@ fn two_vms_get_a_window_by_themselves_and_lose_it_when_it_is_idle() {
     p.rig.joined(true);
     p.until(|p| p.rig.row().state == "direct");
     assert_eq!(p.orders_out(), 0);
-    // The link waits, and keeps it. Turned off, the link ends, and the window goes.
-    p.rig.m.links_off("a1", "b1", true);
+    // One that stays away ends the link, and the window goes.
+    p.rig.joined(false);
     p.until(|p| p.made().is_none());
+    assert!(p.rig.row().link.is_none() && p.rig.told(word::FORCE) == 0);
     assert!(p.orders_out() == 2 && p.has.is_empty() && p.rig.m.rim.further.is_empty());
     // It comes again when it is needed: another one.
-    p.rig.m.links_off("a1", "b1", false);
+    p.rig.joined(true);
     p.until(|p| p.has.len() == 2);
     assert_ne!(p.made().expect("another one").name, row.name);
 }
