@@ -106,7 +106,11 @@ fn sentence(advice: &str) -> String {
 
 impl From<vfun_qmp::Fault> for Failure {
     fn from(fault: vfun_qmp::Fault) -> Self {
-        let exit = if fault.unreachable { Exit::Unreachable } else { Exit::Failed };
+        use vfun_qmp::FaultKind;
+        let exit = match fault.kind {
+            FaultKind::Unreachable => Exit::Unreachable,
+            FaultKind::Refused | FaultKind::Kept => Exit::Failed,
+        };
         Failure { advice: fault.advice, ..Failure::new(exit, fault.what) }
     }
 }

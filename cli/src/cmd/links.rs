@@ -10,8 +10,8 @@ use vfun_admin::{Ask, OfVm};
 /// Show direct links: frames from one VM's port to another one's go past the switch.
 ///
 /// Both ports are in one bridge of an Open vSwitch with DPDK (`vfun port add --way dpdk`), whose rules send all frames
-/// of the one to the other, unchanged; the two VMs share a window (`vfun window add NAME --vm A --vm B`). Then the manager makes
-/// the link, if it runs with --links. It takes the link back some milliseconds after the rules change. Ports are named as on the host.
+/// of the one to the other, unchanged. Then the manager makes the link, if it runs with --links, in memory that the two VMs share: it plugs such a window in by itself where the manifests say how (qmp or libvirt), or
+/// takes one that was declared (`vfun window add NAME --vm A --vm B`). It takes the link back some milliseconds after the rules change. Ports are named as on the host.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]

@@ -3,6 +3,7 @@
 use crate::admin::Admin;
 use crate::fail::Result;
 use crate::out::{self, Facts, Output};
+use vfun_admin::links::LinkSettings;
 use vfun_admin::{HeldUp, Status};
 
 pub fn run(admin: &Admin, output: Output) -> Result<()> {
@@ -33,13 +34,21 @@ fn render(s: &Status) -> String {
         .fact("TCP", s.tcp.clone().unwrap_or_else(|| "off (vfund --tcp ADDR:PORT)".into()))
         .fact("metrics", s.metrics.clone().unwrap_or_else(|| "off (vfund --metrics)".into()))
         .fact("network VFs", if s.nics { "lent (vfun nics list)" } else { "off (vfund --nics)" })
-        .fact(
-            "switches",
-            if s.links { "watched for direct links" } else { "not watched (vfund --links)" },
-        )
+        .fact("switches", switches(s))
         .fact("held up", held_up(&s.held_up))
         .render()
         + &troubles(&s.troubles)
+}
+
+fn switches(s: &Status) -> String {
+    let LinkSettings { silence_ms, idle_ms } = s.link_settings;
+    match s.links {
+        true => format!(
+            "watched for direct links (vfun links): a VM may be silent for {silence_ms} ms, windows go out after {} s without a link",
+            idle_ms.div_ceil(1000)
+        ),
+        false => "not watched (vfund --links)".into(),
+    }
 }
 
 /// How often clients were held up for the sake of others.

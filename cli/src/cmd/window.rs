@@ -95,12 +95,15 @@ pub fn find(admin: &Admin, name: &str) -> Result<WindowRow> {
 }
 
 fn show(output: Output, w: &WindowRow) -> Result<()> {
+    if w.is_made() {
+        return output.show(w, || of_manager(w));
+    }
     let window = vmm::further(w);
     let object = || {
         let mut value = serde_json::to_value(w).unwrap_or_default();
         if let Some(object) = value.as_object_mut() {
             object.insert("qemu".into(), json!(window.qemu()));
-            object.insert("libvirt".into(), json!(window.libvirt()));
+            object.insert("libvirt".into(), json!(window.libvirt().map(|shmem| shmem.xml)));
         }
         value
     };
@@ -132,23 +135,41 @@ fn numbers(w: &WindowRow) -> String {
     numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-fn text(w: &WindowRow, window: &vmm::Window<'_>) -> String {
+fn facts(w: &WindowRow) -> String {
     let of = if w.peers.len() == 1 { "VM" } else { "VMs" };
     let facts = Facts::new()
         .fact("window", format!("{} ({}) of {of} {}", w.name, w.role, w.vms()))
         .fact("size", format!("{} in pages of {}", out::bytes(w.bytes), out::bytes(w.page)))
-        .fact("file", w.file.display().to_string())
+        .fact("file", file(w))
         .fact("number", numbers(w))
         .fact("state", state(w));
-    let mut text = format!("{}\n", facts.render());
+    format!("{}\n", facts.render())
+}
+
+/// Where its memory is.
+fn file(w: &WindowRow) -> String {
+    match w.is_made() {
+        true => "none: memory without a name".into(),
+        false => w.file.display().to_string(),
+    }
+}
+
+/// One that the manager made for direct links.
+fn of_manager(w: &WindowRow) -> String {
+    facts(w)
+        + "The manager made it for direct links (vfun links). It plugs it in, and takes it out some time after the last link.\n"
+}
+
+fn text(w: &WindowRow, window: &vmm::Window<'_>) -> String {
+    let mut text = facts(w);
     if let Some([a, b, c, d]) = window.qemu().map(|all| all.map(|word| quoted(&word))) {
         text += &format!(
             "QEMU, run by the manager's own user or by root:\n\n    {a} {b} \\\n    {c} {d}\n\n"
         );
     }
     text += &match window.libvirt() {
-        Some(xml) => {
-            let indented: String = xml.lines().map(|l| format!("    {l}\n")).collect();
+        Some(shmem) => {
+            let indented: String = shmem.xml.lines().map(|l| format!("    {l}\n")).collect();
             format!("libvirt, in <devices>:\n\n{indented}\n  {}\n", window.permission())
         }
         None => format!("{}\n", window.not_by_libvirt()),
@@ -173,7 +194,7 @@ fn render(windows: &[WindowRow]) -> String {
             out::bytes(w.page),
             w.buffers.to_string(),
             state(w),
-            w.file.display().to_string(),
+            file(w),
         ]);
     }
     table.render()
@@ -246,5 +267,15 @@ mod tests {
         let peers = [0, 1].map(|n| t["peers"][n].as_str());
         assert_eq!(peers, [Some("web/b"), Some("db")]);
         assert_eq!((t["bytes"].as_str(), t["pages"].as_str()), (Some("64MiB"), Some("2MiB")));
+    }
+
+    #[test]
+    fn a_window_of_the_manager_is_not_plugged_in_by_hand() {
+        let made = WindowRow { name: "link:7".into(), role: "link".into(), ..row(4096, "") };
+        assert!(made.is_made() && made.device_id() == "virtfun.link-7");
+        let text = of_manager(&made);
+        assert!(text.contains("for direct links") && !text.contains("vfun attach"), "{text}");
+        assert!(text.contains("memory without a name"), "{text}");
+        assert!(!row(4096, "/dev/shm/x").is_made());
     }
 }

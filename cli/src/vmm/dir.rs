@@ -2,6 +2,7 @@
 
 use super::{Vmm, Window, quoted};
 use std::path::Path;
+use vfun_qmp::libvirt::Shmem;
 use vfun_qmp::plug::HotPlug;
 
 /// The transport `dir`.
@@ -16,7 +17,7 @@ impl Vmm for Dir {
         None
     }
 
-    fn libvirt(&self, _: &Window<'_>) -> Option<String> {
+    fn libvirt(&self, _: &Window<'_>) -> Option<Shmem> {
         None
     }
 

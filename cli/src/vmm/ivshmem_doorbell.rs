@@ -1,7 +1,7 @@
 //! QEMU connects to the manager's socket, which gives it window and doorbells.
 
-use super::{Vmm, Window, quoted, xml};
-use serde_json::json;
+use super::{Vmm, Window, quoted};
+use vfun_qmp::libvirt::Shmem;
 use vfun_qmp::plug::HotPlug;
 use vfun_wire::limits::VECTORS;
 
@@ -20,21 +20,11 @@ impl Vmm for Doorbell {
     }
 
     fn hot_plug(&self, w: &Window<'_>) -> Option<HotPlug> {
-        Some(HotPlug {
-            id: w.id.clone(),
-            backend: "chardev-add",
-            arguments: json!({ "id": w.id, "backend": { "type": "socket", "data": {
-                "server": false, "addr": { "type": "unix", "data": { "path": w.path } } } } }),
-            device: json!({ "driver": "ivshmem-doorbell", "chardev": w.id, "vectors": VECTORS }),
-            device_id: w.id.clone(),
-        })
+        Some(HotPlug::ivshmem_doorbell(&w.id, w.path, VECTORS))
     }
 
-    fn libvirt(&self, w: &Window<'_>) -> Option<String> {
-        let (name, socket) = (&w.name, xml(&w.path.display().to_string()));
-        Some(format!(
-            "<shmem name='{name}'>\n  <model type='ivshmem-doorbell'/>\n  <server path='{socket}'/>\n  <msi vectors='{VECTORS}' ioeventfd='on'/>\n</shmem>"
-        ))
+    fn libvirt(&self, w: &Window<'_>) -> Option<Shmem> {
+        Some(Shmem::ivshmem_doorbell(&w.name, w.path, VECTORS))
     }
 
     fn permission(&self, w: &Window<'_>) -> String {

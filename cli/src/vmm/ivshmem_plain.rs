@@ -2,10 +2,8 @@
 
 use super::{Vmm, Window, memory_argument, quoted};
 use std::path::Path;
+use vfun_qmp::libvirt::{FOLDER, Shmem};
 use vfun_qmp::plug::HotPlug;
-
-/// The only folder in which libvirt looks for the memory of an ivshmem-plain device.
-const LIBVIRT_FOLDER: &str = "/dev/shm";
 
 /// The transport `ivshmem-plain`.
 pub struct Plain;
@@ -25,18 +23,9 @@ impl Vmm for Plain {
         Some(HotPlug::ivshmem_plain(&w.id, w.path, w.bytes))
     }
 
-    fn libvirt(&self, w: &Window<'_>) -> Option<String> {
-        if w.path != Path::new(LIBVIRT_FOLDER).join(&w.name) {
-            return None;
-        }
-        let (unit, size) = match w.bytes {
-            b if b.is_multiple_of(1 << 20) => ("M", b >> 20),
-            b => ("B", b),
-        };
-        let name = &w.name;
-        Some(format!(
-            "<shmem name='{name}'>\n  <model type='ivshmem-plain'/>\n  <size unit='{unit}'>{size}</size>\n</shmem>"
-        ))
+    fn libvirt(&self, w: &Window<'_>) -> Option<Shmem> {
+        let is_found = w.path == Path::new(FOLDER).join(&w.name);
+        is_found.then(|| Shmem::ivshmem_plain(&w.name, w.bytes))
     }
 
     fn not_by_libvirt(&self) -> &'static str {

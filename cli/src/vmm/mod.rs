@@ -8,6 +8,7 @@ mod pmem;
 
 use std::path::Path;
 use vfun_admin::{ClientRow, Transport, VmName, WindowRow};
+use vfun_qmp::libvirt::Shmem;
 use vfun_qmp::plug::HotPlug;
 
 /// A VM's window, for its VMM.
@@ -31,7 +32,7 @@ trait Vmm: Sync {
     /// The same for a QEMU that runs.
     fn hot_plug(&self, w: &Window<'_>) -> Option<HotPlug>;
     /// libvirt's element; none if libvirt cannot give this window to a domain.
-    fn libvirt(&self, w: &Window<'_>) -> Option<String>;
+    fn libvirt(&self, w: &Window<'_>) -> Option<Shmem>;
     /// Why there is none, and what to do.
     fn not_by_libvirt(&self) -> &'static str {
         ""
@@ -79,7 +80,7 @@ impl Window<'_> {
         self.vmm.hot_plug(self)
     }
     /// libvirt's element for it, if there is one.
-    pub fn libvirt(&self) -> Option<String> {
+    pub fn libvirt(&self) -> Option<Shmem> {
         self.vmm.libvirt(self)
     }
     /// Why there is none, and what to do.
@@ -113,11 +114,6 @@ fn qemu_size(bytes: u64) -> String {
 fn memory_argument(w: &Window<'_>, bytes: u64) -> String {
     let (id, path) = (&w.id, w.qemu_path());
     format!("memory-backend-file,id={id},share=on,mem-path={path},size={}", qemu_size(bytes))
-}
-
-/// A value within an attribute in single quotes.
-fn xml(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('\'', "&apos;")
 }
 
 /// A word as a shell takes it.

@@ -3,6 +3,7 @@
 use super::{Vmm, Window, memory_argument, quoted};
 use serde_json::json;
 use vfun_admin::Transport;
+use vfun_qmp::libvirt::Shmem;
 use vfun_qmp::plug::{HotPlug, memory};
 
 /// The transport `pmem`.
@@ -34,7 +35,7 @@ impl Vmm for Pmem {
         })
     }
 
-    fn libvirt(&self, _: &Window<'_>) -> Option<String> {
+    fn libvirt(&self, _: &Window<'_>) -> Option<Shmem> {
         None
     }
 

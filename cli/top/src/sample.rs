@@ -120,6 +120,7 @@ pub mod tests {
             metrics: None,
             nics: false,
             links: false,
+            link_settings: Default::default(),
             policy_unreadable: None,
             service_program: "/s".into(),
             troubles: vec![],

@@ -36,7 +36,7 @@ pub use window::{WindowPeer, WindowRow};
 use audit::{Query, Row};
 use counters::Counters;
 use history::HistoryRow;
-use links::{LinkRow, LinksOfClient};
+use links::{LinkRow, LinkSettings, LinksOfClient, VmmAt};
 use policy::View;
 use ports::{PortLines, PortRow, PortsOfClient};
 use rdma::{RdmaRow, RdmaView};
@@ -446,6 +446,9 @@ pub struct Status {
     /// Whether it watches switches for direct links (`--links`).
     #[serde(default)]
     pub links: bool,
+    /// How it makes these.
+    #[serde(default)]
+    pub link_settings: LinkSettings,
     /// Why nothing new is granted, if policy or tokens could not be read.
     #[serde(default)]
     pub policy_unreadable: Option<String>,
@@ -574,9 +577,9 @@ pub struct ClientRow {
     /// Files that are the memory of its VMs, by the VM's name: its services may map all of it.
     #[serde(default)]
     pub shared_memory: BTreeMap<String, String>,
-    /// Control sockets (QMP) of its VMs' QEMUs, by the VM's name.
+    /// How its VMs' QEMUs are reached, by the VM's name.
     #[serde(default)]
-    pub qmp: BTreeMap<String, PathBuf>,
+    pub vmms: BTreeMap<String, VmmAt>,
     /// Ports of its VMs.
     #[serde(default)]
     pub ports: PortsOfClient,

@@ -1,6 +1,7 @@
 //! Direct links between ports of VMs, for people.
 
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// One direction: from a port that a switch with DPDK has, to the port that gets its frames.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,25 @@ pub struct LinkRow {
     /// over this link and those before it.
     pub frames: u64,
     pub bytes: u64,
+}
+
+/// How the manager is set up to make direct links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkSettings {
+    /// How long a VM may be silent when frames are to turn, ms: then its link ends by force.
+    pub silence_ms: u64,
+    /// How long two VMs keep a window that was made for their links, without one, ms.
+    pub idle_ms: u64,
+}
+
+/// How the QEMU of a VM is reached, to plug windows in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VmmAt {
+    /// By its control socket (QMP).
+    Qmp(PathBuf),
+    /// By libvirt, which has this domain.
+    Libvirt(String),
 }
 
 /// What a client's manifest says of direct links. Where it says nothing, they are among its own

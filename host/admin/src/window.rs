@@ -12,7 +12,8 @@ pub struct WindowRow {
     pub bytes: u64,
     /// Bytes of a page of its file.
     pub page: u64,
-    /// The file that the VM maps.
+    /// The file that the VM maps; empty where the manager made the window for direct links: then
+    /// it has no name.
     pub file: PathBuf,
     /// The VM that it is for, or the two.
     pub peers: Vec<WindowPeer>,
@@ -42,6 +43,11 @@ impl WindowRow {
         vms.join(" and ")
     }
 
+    /// Whether the manager made it, for direct links, and takes it away by itself.
+    pub fn is_made(&self) -> bool {
+        is_made(&self.name)
+    }
+
     /// How many VMs have it.
     pub fn here(&self) -> usize {
         self.peers.iter().filter(|p| p.here).count()
@@ -53,8 +59,25 @@ impl WindowRow {
     }
 }
 
+/// What names of windows begin with that the manager makes for direct links. No window that
+/// somebody declares can be called so.
+const MADE: &str = "link:";
+
+/// The name of a window that the manager makes for direct links.
+pub fn made_name(number: u64) -> String {
+    format!("{MADE}{number}")
+}
+
+/// Whether the manager made the window of this name for direct links.
+pub fn is_made(name: &str) -> bool {
+    name.starts_with(MADE)
+}
+
 /// What the device and memory of a further window are called in QEMU and libvirt. Those of
 /// control windows begin with `virtfun-`.
 pub fn device_id(name: &str) -> String {
-    format!("virtfun_{name}")
+    match name.strip_prefix(MADE) {
+        Some(number) => format!("virtfun.link-{number}"),
+        None => format!("virtfun_{name}"),
+    }
 }

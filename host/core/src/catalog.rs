@@ -1,7 +1,7 @@
 //! What is offered to whom: functions and clients, as the manifests declare them.
 
 use crate::policy::{Key, Policy, key_of, matches};
-use crate::ports::{self, Port};
+use crate::ports::{self, Port, PortWay};
 use crate::rdma::Rdma;
 use crate::services::Owner;
 use core::net::IpAddr;
@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use vfun_admin::links::VmmAt;
 pub use vfun_admin::transport::ClientKind;
 use vfun_admin::{Transport, VmName};
 use vfun_jail::Device;
@@ -224,9 +225,9 @@ pub struct Client {
     pub addresses: BTreeMap<String, IpAddr>,
     /// Memory of its VMs that the client's services may map, all of it, by the VM's name.
     pub shared_memory: BTreeMap<String, SharedMemory>,
-    /// Control sockets (QMP) of its VMs' QEMUs, by the VM's name: windows that two VMs share are
-    /// plugged in by these.
-    pub qmp: BTreeMap<String, PathBuf>,
+    /// How its VMs' QEMUs are reached, by the VM's name: windows that two VMs share are plugged in
+    /// by these.
+    pub vmms: BTreeMap<String, VmmAt>,
     /// The NIC that its programs for RDMA see.
     pub rdma: Rdma,
     /// Ports of its VMs, by the VM's name, each VM's by their numbers.
@@ -427,6 +428,17 @@ impl Catalog {
     /// The [`terms`](Function::terms) of a service's function, if it is there.
     pub(super) fn terms(&self, owner: Owner, name: &str) -> Option<String> {
         self.function_of(owner, name).map(Function::terms)
+    }
+
+    /// Ports that a switch with DPDK has, each with its client and its VM.
+    pub fn dpdk_ports(&self) -> impl Iterator<Item = (&Client, &str, &Port)> {
+        self.clients
+            .values()
+            .flat_map(|c| {
+                let vms = c.ports.iter();
+                vms.flat_map(move |(vm, ports)| ports.iter().map(move |p| (c, vm.as_str(), p)))
+            })
+            .filter(|(.., port)| port.way == PortWay::Dpdk)
     }
 
     /// A VM by its name, if it is there.

@@ -106,6 +106,8 @@ pub const LINKS_A_TURN: usize = 64;
 pub const SWITCH_FOLDER_CHARS: usize = 1024;
 /// Bytes of the path of a socket, which the kernel takes.
 pub const SOCKET_PATH_BYTES: usize = 107;
+/// Characters of the name of a domain of libvirt: that of a file with its description, at most.
+pub const DOMAIN_CHARS: usize = 250;
 /// Windows on their way into VMs or out of them at once: as many as that process takes.
 pub const PLUG_ORDERS_MAX: usize = 32;
 /// How long either process may take nothing of what it is told, ms. It reads at once, as its
@@ -261,3 +263,23 @@ pub const LINKS_SILENT_MS: u64 = 5_000;
 /// How long a pair of ports rests whose link the switch or a VM gave up: what was in the way may
 /// be so still, and each try costs both VMs an interrupt.
 pub const LINK_REST: Duration = Duration::from_secs(10);
+/// How long a VM may be silent at most before a link ends by force, ms, whatever the manager is
+/// set to: longer, the receiver would wait for a VM that does not come back.
+pub const LINK_SILENCE_MAX_MS: u64 = 60_000;
+/// How long two VMs keep a window that the manager made for their links, without one, if it is
+/// not set otherwise: rules that change for some seconds must not plug it out and in again.
+pub const LINK_IDLE: Duration = Duration::from_secs(60);
+/// The longest such time, ms: a day. Who wants to keep a window declares it.
+pub const LINK_IDLE_MAX_MS: u64 = 86_400_000;
+/// How long a window rests in which a VM was silent, once one of its VMs says that it has it no
+/// more: that is the VM's word, and what it begins meanwhile is seen.
+pub const LINK_BAR_REST: Duration = Duration::from_secs(10);
+/// Bytes of a window that the manager makes for links: room for a ring of 1 MiB each way, as much
+/// as some 700 of the longest ordinary frames. More would only wait.
+pub const LINK_WINDOW_BYTES: u64 = 4 << 20;
+/// Such windows of a host, which together are a quarter of a gibibyte. Each VM that has one gives
+/// up a port for hot-plug, and few VMs have more than some of these.
+pub const LINK_WINDOWS_MAX: usize = 64;
+/// When a VM is asked again that has not let go of a window within 10 s. Each time somebody waits
+/// for it.
+pub const LINK_OUT_AGAIN: Duration = Duration::from_secs(60);

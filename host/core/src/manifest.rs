@@ -6,9 +6,9 @@ mod drivers;
 mod links;
 mod nics;
 mod ports;
-mod qmp;
 mod rdma;
 mod shared_memory;
+mod vmms;
 pub mod window;
 
 use crate::catalog::{Client, ClientKind, Function, OverTcp, Vm};
@@ -343,6 +343,7 @@ struct ClientToml {
     address: Option<Spanned<String>>,
     shared_memory: Option<Spanned<String>>,
     qmp: Option<Spanned<String>>,
+    libvirt: Option<Spanned<String>>,
     rdma: Option<rdma::RdmaToml>,
     #[serde(default)]
     ports: ports::PortsToml,
@@ -361,6 +362,7 @@ struct VmToml {
     address: Option<Spanned<String>>,
     shared_memory: Option<Spanned<String>>,
     qmp: Option<Spanned<String>>,
+    libvirt: Option<Spanned<String>>,
     #[serde(default)]
     ports: ports::PortsToml,
 }
@@ -390,7 +392,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
     let nics = nics::of_client(&src, &name, kind, &t)?;
     let addresses = addresses::of_client(&src, &name, &t)?;
     let shared_memory = shared_memory::of_client(&src, (&name, kind), &t)?;
-    let qmp = qmp::of_client(&src, (&name, kind), &t)?;
+    let vmms = vmms::of_client(&src, (&name, kind), &t)?;
     let rdma = rdma::of_client(&src, t.rdma.as_ref(), &addresses)?;
     let ports = ports::of_client(&src, (&name, kind), &t)?;
     let links = links::of_client(&src, (&name, kind), &t)?;
@@ -437,7 +439,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         nics,
         addresses,
         shared_memory,
-        qmp,
+        vmms,
         rdma,
         ports,
         links,
@@ -585,7 +587,7 @@ pub fn default_host_client(id: u32) -> Client {
         nics: BTreeMap::new(),
         addresses: BTreeMap::new(),
         shared_memory: BTreeMap::new(),
-        qmp: BTreeMap::new(),
+        vmms: BTreeMap::new(),
         rdma: Default::default(),
         ports: BTreeMap::new(),
         links: Default::default(),

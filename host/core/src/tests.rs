@@ -78,7 +78,7 @@ fn client(id: u32, name: &str) -> Client {
         nics: Default::default(),
         addresses: Default::default(),
         shared_memory: Default::default(),
-        qmp: Default::default(),
+        vmms: Default::default(),
         rdma: Default::default(),
         ports: Default::default(),
         links: Default::default(),

@@ -7,9 +7,6 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 use vfun_gateway::{Certificates, Gateway, TlsFiles};
 
 /// Serves vFunctions to callers over TCP.
@@ -62,15 +59,7 @@ fn listen(address: &str) -> Result<TcpListener, String> {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let levels = std::env::var("VFUN_LOG").ok().and_then(|v| v.parse().ok());
-    tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::TRACE)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .with_target(false)
-        .finish()
-        .with(levels.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO)))
-        .init();
+    vfun_log::begin();
     // Callers are let in only below, without any right of root's.
     let listener = match (!args.check).then(|| listen(&args.listen)).transpose() {
         Ok(listener) => listener,

@@ -19,6 +19,9 @@ pub const WHY_CHARS: usize = 400;
 pub const PLUGS_AT_ONCE: usize = 32;
 /// How long a VM may take to let go of a window: its kernel does so within moments.
 pub const LETS_GO: std::time::Duration = std::time::Duration::from_secs(10);
+/// Doorbells of a device that carries a window which the manager hands over: QEMU wants one at
+/// least, and nobody rings it.
+pub const VECTORS: u16 = 1;
 /// How often the manager is told that this program is there: some times in the 5 s after which the
 /// manager ends one that is silent.
 pub const ALIVE: std::time::Duration = std::time::Duration::from_secs(1);

@@ -4,9 +4,6 @@
 
 use clap::Parser;
 use std::process::ExitCode;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 /// Watches which ports of VMs an Open vSwitch joins point to point.
 ///
@@ -23,15 +20,7 @@ struct Args {
 
 fn main() -> ExitCode {
     let Args { until_stdin_closes: _ } = Args::parse();
-    let levels = std::env::var("VFUN_LOG").ok().and_then(|v| v.parse().ok());
-    tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::TRACE)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .with_target(false)
-        .finish()
-        .with(levels.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO)))
-        .init();
+    vfun_log::begin();
     match vfun_linkd::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {

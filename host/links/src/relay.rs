@@ -25,11 +25,21 @@ pub enum ToLinks {
 pub struct PlugOrder {
     /// Of this order: the answer bears it.
     pub order: u64,
-    /// The control socket (QMP) of the VM's QEMU.
-    pub qmp: PathBuf,
-    /// What the window's memory is called in QEMU.
+    /// How the VM's QEMU is reached.
+    pub vmm: PlugAt,
+    /// What the window is called in QEMU and libvirt.
     pub id: String,
     pub way: PlugWay,
+}
+
+/// How a VM's QEMU is reached.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlugAt {
+    /// By this control socket (QMP).
+    Qmp(PathBuf),
+    /// By libvirt: this domain.
+    Libvirt(String),
 }
 
 /// Which way a window goes.
@@ -37,9 +47,13 @@ pub struct PlugOrder {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum PlugWay {
     /// Into the VM: the window's file and its size.
-    In {
+    File {
         file: PathBuf,
         bytes: u64,
+    },
+    /// Into the VM: the manager hands the window over at this socket.
+    Served {
+        socket: PathBuf,
     },
     Out,
 }
@@ -98,8 +112,22 @@ pub enum FromLinks {
 #[serde(deny_unknown_fields)]
 pub struct PlugAnswer {
     pub order: u64,
-    /// Why it was not done; nothing: it was.
-    pub failed: Option<String>,
+    pub outcome: PlugOutcome,
+}
+
+/// The same, without the order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlugOutcome {
+    Done,
+    /// It was so before.
+    Already,
+    /// It was not done, and why.
+    Failed(String),
+    /// The QEMU could not be asked, and why.
+    Unreachable(String),
+    /// The VM has not let go of the window in time.
+    Kept(String),
 }
 
 /// The newest verdict about a port.

@@ -6,13 +6,13 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
+use vfun_admin::links::LinkSettings;
+use vfun_core::limits::{LINK_IDLE, LINK_IDLE_MAX_MS, LINK_SILENCE_MAX_MS};
 use vfun_leases::{Policy, Settings};
 use vfun_manager::privileges::WantedMore;
 use vfun_manager::rim::{Config, Daemon, Foreseen, StartError, TlsFiles};
 use vfun_manager::settings;
+use vfun_packet::limits::{SILENCE_MS, SWITCH_KEEPS_MS};
 
 /// Serves vFunctions of this host to its VMs and programs.
 ///
@@ -88,6 +88,15 @@ struct Args {
     /// the ports are those that people put into the switch.
     #[arg(long)]
     links: bool,
+    /// How long a VM may be silent when frames of a direct link are to turn, ms. Then the switch's
+    /// driver makes the turn, and the link ends. Below 100 ms turns that only wait for the switch
+    /// may be taken for silence.
+    #[arg(long, value_name = "MS", default_value_t = SILENCE_MS, value_parser = clap::value_parser!(u64).range(SWITCH_KEEPS_MS..=LINK_SILENCE_MAX_MS))]
+    links_silence_ms: u64,
+    /// How long two VMs keep a window that the manager made for their direct links, while all
+    /// frames go through the switch, ms. Then it is unplugged from both.
+    #[arg(long, value_name = "MS", default_value_t = LINK_IDLE.as_millis() as u64, value_parser = clap::value_parser!(u64).range(1..=LINK_IDLE_MAX_MS))]
+    links_idle_ms: u64,
     /// Who gets the VFs of functions whose manifest says `leased`: none, first,
     /// random, fair, activity or gain.
     #[arg(long, value_name = "POLICY", default_value_t = Policy::Gain)]
@@ -118,21 +127,6 @@ fn start_anew() -> ExitCode {
     let e = std::process::Command::new(&program).args(arguments).exec();
     eprintln!("vfund: {} could not be restarted: {e}", program.display());
     ExitCode::FAILURE
-}
-
-/// Writes the log to standard error; `VFUN_LOG` sets its levels.
-fn begin_log() {
-    let levels = std::env::var("VFUN_LOG").ok().and_then(|v| v.parse().ok());
-    tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::TRACE)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .with_target(false)
-        // A full disk must not end the manager for want of a line.
-        .log_internal_errors(false)
-        .finish()
-        .with(levels.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO)))
-        .init();
 }
 
 impl Args {
@@ -182,6 +176,10 @@ impl Args {
             nics: self.nics,
             ports: self.ports,
             links: self.links,
+            link_settings: LinkSettings {
+                silence_ms: self.links_silence_ms,
+                idle_ms: self.links_idle_ms,
+            },
             links_program: beside.join("vfun-links"),
             nics_program: beside.join("vfun-nics"),
         }
@@ -243,7 +241,7 @@ fn drop_privileges(config: &Config) -> Result<(), String> {
 
 /// Serves until it is told to end.
 pub fn main() -> ExitCode {
-    begin_log();
+    vfun_log::begin();
     let args = match arguments() {
         Ok(args) => args,
         Err(e) => {

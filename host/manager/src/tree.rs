@@ -5,6 +5,7 @@
 //! they are there for people and scripts to look at, nothing is decided by them.
 
 use crate::core::{GrantRecord, GrantState};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -101,6 +102,17 @@ impl Tree {
     /// Where a VM's QEMU connects.
     pub fn vm_socket(&self, vm: &VmName) -> PathBuf {
         self.root.join("ivshmem").join(format!("{}.sock", vm.file_name()))
+    }
+    /// Where the QEMU of one of its two VMs takes a window that was made for direct links.
+    pub fn made_socket(&self, window: &str, vm: usize) -> PathBuf {
+        self.root.join("ivshmem").join(format!("{window}.{vm}.sock"))
+    }
+    /// All of these that are there.
+    pub fn made_sockets(&self) -> Vec<PathBuf> {
+        let all = fs::read_dir(self.root.join("ivshmem"));
+        let all = all.into_iter().flatten().flatten();
+        let is_made = |name: &OsString| name.to_str().is_some_and(vfun_admin::window::is_made);
+        all.filter(|f| is_made(&f.file_name())).map(|f| f.path()).collect()
     }
     /// Where the keeper of this tree's manager is found.
     pub fn keeper_socket(&self) -> PathBuf {

@@ -8,9 +8,6 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 use vfun_metrics::http::Answer;
 use vfun_metrics::source::Source;
 use vfun_metrics::{exposition, http, limits};
@@ -36,15 +33,7 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let levels = std::env::var("VFUN_LOG").ok().and_then(|v| v.parse().ok());
-    tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::TRACE)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .with_target(false)
-        .finish()
-        .with(levels.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO)))
-        .init();
+    vfun_log::begin();
     let listener = match TcpListener::bind(&args.listen) {
         Ok(listener) => listener,
         Err(e) => {

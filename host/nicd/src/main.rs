@@ -5,9 +5,6 @@
 use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 use vfun_nicd::Settings;
 
 /// Gives the virtual functions (VFs) of network cards to VMs that run.
@@ -39,15 +36,7 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let levels = std::env::var("VFUN_LOG").ok().and_then(|v| v.parse().ok());
-    tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::TRACE)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .with_target(false)
-        .finish()
-        .with(levels.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO)))
-        .init();
+    vfun_log::begin();
     let Args { root, until_stdin_closes, sys, proc, dev } = args;
     match vfun_nicd::run(Settings { root, until_stdin_closes, sys, proc, dev }) {
         Ok(()) => ExitCode::SUCCESS,

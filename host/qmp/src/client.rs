@@ -1,7 +1,9 @@
 //! QEMU's control socket (QMP), one question after the other.
 
-use crate::limits::{ANSWER, NEXT};
+use crate::limits::{ANSWER, CONNECT_AGAIN, NEXT};
 use crate::{Events, Fault, Message, Messages, Refusal, Wrong, command};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use serde_json::{Value, json};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -37,7 +39,7 @@ impl Qmp {
 
     /// Connects and says hello; `broke` becomes true if QEMU was not ready for it.
     fn attempt(socket: &Path, broke: &mut bool) -> Result<Self, Fault> {
-        let stream = UnixStream::connect(socket).map_err(|e| {
+        let stream = connect(socket, ANSWER).map_err(|e| {
             // It does not listen while it serves somebody.
             *broke = e.kind() == io::ErrorKind::ConnectionRefused;
             Fault::unreachable(format!("QEMU does not answer on {}: {e}", socket.display()))
@@ -154,6 +156,32 @@ impl Qmp {
     }
 }
 
+/// Connects, and waits so long for a QEMU that takes nobody now: one that is stopped lets
+/// its queue fill.
+fn connect(socket: &Path, at_most: Duration) -> io::Result<UnixStream> {
+    let until = Instant::now() + at_most;
+    let address = SocketAddrUnix::new(socket)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let end = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    loop {
+        match rustix::net::connect(&end, &address) {
+            Ok(()) => break,
+            Err(Errno::AGAIN) if Instant::now() < until => {
+                std::thread::sleep(CONNECT_AGAIN);
+            }
+            Err(Errno::AGAIN) => {
+                let why = format!("it has taken no connection within {at_most:?}");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    let stream = UnixStream::from(end);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 impl Drop for Qmp {
     /// Waits until QEMU has let go of the connection: QEMU 7.2 may crash if the
     /// next one comes in the middle of that (every second run of a test did).
@@ -217,9 +245,27 @@ mod tests {
         let mut q = Qmp::open(&path).unwrap();
         assert_eq!(q.ask("one", json!({})).unwrap(), 7);
         let refused = q.ask("two", json!({})).unwrap_err();
-        assert_eq!((refused.unreachable, refused.what.as_str()), (false, "QEMU refused two: no"));
+        assert_eq!(
+            (refused.kind, refused.what.as_str()),
+            (crate::FaultKind::Refused, "QEMU refused two: no")
+        );
         assert!(q.event("X", |d| d["device"] == "b", Duration::ZERO).is_ok_and(|e| e.is_none()));
         assert!(q.event("X", |d| d["device"] == "a", Duration::ZERO).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_qemu_that_takes_nobody_is_not_waited_for_without_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("qmp");
+        let (flags, kind) = (SocketFlags::CLOEXEC, SocketType::STREAM);
+        let stopped = socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
+        rustix::net::bind(&stopped, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&stopped, 0).unwrap();
+        // Its queue is full.
+        let _first = connect(&path, Duration::ZERO).unwrap();
+        let full = connect(&path, Duration::from_millis(50)).unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::TimedOut);
+        assert!(full.to_string().contains("has taken no connection"), "{full}");
     }
 
     #[test]

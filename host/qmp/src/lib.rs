@@ -4,11 +4,13 @@
 //!
 //! - [`client`]: a connection that waits, for programs that have a thread for that.
 //! - [`plug`]: a window into a VM that runs and out of it, by such a connection.
+//! - [`libvirt`]: the same for a domain of libvirt, by `virsh`.
 //! - [`ports`]: where a device can be plugged in.
 
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod libvirt;
 pub mod limits;
 pub mod plug;
 pub mod ports;
@@ -16,6 +18,7 @@ pub mod ports;
 use limits::{EVENTS_MAX, MESSAGE_MAX};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// What QEMU sends.
 #[derive(Debug, PartialEq)]
@@ -42,12 +45,23 @@ pub struct Refusal {
     pub sentence: String,
 }
 
+/// Who does not do what was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// QEMU or libvirt cannot be reached, or does not answer.
+    Unreachable,
+    /// It refused, or cannot.
+    Refused,
+    /// The VM has not let go of a device in time.
+    Kept,
+}
+
 /// Why something was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Fault {
-    /// QEMU cannot be reached, or does not answer; else it refused.
-    pub unreachable: bool,
+    /// Who does not do it.
+    pub kind: FaultKind,
     /// What is wrong.
     pub what: String,
     /// What to do.
@@ -57,12 +71,19 @@ pub struct Fault {
 impl Fault {
     /// QEMU cannot be reached, or does not answer.
     pub fn unreachable(what: impl Into<String>) -> Self {
-        Fault { unreachable: true, what: what.into(), advice: None }
+        Fault { kind: FaultKind::Unreachable, what: what.into(), advice: None }
     }
 
     /// QEMU refused, or cannot.
     pub fn failed(what: impl Into<String>) -> Self {
-        Fault { unreachable: false, what: what.into(), advice: None }
+        Fault { kind: FaultKind::Refused, what: what.into(), advice: None }
+    }
+
+    /// The VM has not let go of a device within this time.
+    pub fn kept(vm: &str, at_most: Duration) -> Self {
+        let what = format!("{vm} has not let go of the device within {} s", at_most.as_secs());
+        Fault { kind: FaultKind::Kept, what, advice: None }
+            .advise("a VM without an operating system that runs cannot; otherwise ask again: it may only be slow")
     }
 
     /// And what to do.

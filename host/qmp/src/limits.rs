@@ -10,3 +10,12 @@ pub const EVENTS_MAX: usize = 1024;
 pub const ANSWER: Duration = Duration::from_secs(10);
 /// How long QEMU may take to let go of the connection before.
 pub const NEXT: Duration = Duration::from_secs(2);
+/// Pause before a QEMU whose queue is full is connected again.
+pub const CONNECT_AGAIN: Duration = Duration::from_millis(20);
+/// How long `virsh` may take to look at something.
+pub const VIRSH_LOOK: Duration = Duration::from_secs(10);
+/// How long `virsh` may take to plug or unplug. libvirt itself waits 30 s for a domain that
+/// is busy with something else.
+pub const VIRSH_CHANGE: Duration = Duration::from_secs(45);
+/// Between two looks whether a domain has let go of a device: each is a process.
+pub const VIRSH_AGAIN: Duration = Duration::from_millis(50);

@@ -32,6 +32,18 @@ impl HotPlug {
             device_id: format!("{id}-device"),
         }
     }
+
+    /// What a server at this socket gives, as an ivshmem device with so many doorbells.
+    pub fn ivshmem_doorbell(id: &str, socket: &Path, vectors: u16) -> Self {
+        HotPlug {
+            id: id.to_owned(),
+            backend: "chardev-add",
+            arguments: json!({ "id": id, "backend": { "type": "socket", "data": {
+                "server": false, "addr": { "type": "unix", "data": { "path": socket } } } } }),
+            device: json!({ "driver": "ivshmem-doorbell", "chardev": id, "vectors": vectors }),
+            device_id: id.to_owned(),
+        }
+    }
 }
 
 /// Memory of a file, as the arguments of `object-add`.
@@ -86,7 +98,7 @@ fn free_port(qmp: &mut Qmp, devices: &[Device]) -> Result<Option<String>, Fault>
         return Ok(None);
     }
     Err(Fault::failed("this QEMU has no free PCIe port that takes devices while it runs")
-        .advise("start it with a spare one, `-device pcie-root-port,id=vf0,chassis=1`, or name a bus with --bus"))
+        .advise("start it with a spare one, `-device pcie-root-port,id=vf0,chassis=1`"))
 }
 
 fn refused(what: &str, r: &Refusal) -> Fault {
@@ -176,10 +188,7 @@ pub fn detach(socket: &Path, backend: &str, at_most: Duration) -> Result<Plugged
     }
     let gone = qmp.event("DEVICE_DELETED", |d| d["device"] == id.as_str(), at_most)?;
     if gone.is_none() && has_device(&mut qmp, &id)? {
-        return Err(Fault::failed(
-            format!("the VM has not let go of the device within {} s", at_most.as_secs()),
-        )
-        .advise("a VM without an operating system that runs cannot; otherwise ask again: it may only be slow"));
+        return Err(Fault::kept("the VM", at_most));
     }
     let took = Some(began.elapsed());
     remove_backend(&mut qmp, backend)?;

@@ -7,15 +7,18 @@ use crate::ports::{copies, reaches, tell};
 use crate::ports_programs::{BRIDGE, Way, counted, counted_in, finds, network_with};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use vfun_testguest::{Doorbell, Guest, GuestConfig};
 use vfun_tests_local::{Stand, programs};
 use vfun_tests_vm::boot;
 use vfun_tests_vm::cli::json;
+use vfun_tests_vm::libvirt::{Libvirtd, missing};
 use vfun_tests_vm::module::{dmesg, healthy, load, module_config, ok, until};
 use vfun_tests_vm::netns::inside;
 use vfun_tests_vm::openvswitch::{self, OpenVSwitch};
+use vfun_tests_vm::runs::Runs;
 use vfun_tests_vm::testpmd::driver;
 
 /// The client and its two VMs, each with a port in the switch.
@@ -26,21 +29,25 @@ const EVERY: u64 = 2000;
 const NUMBERS: u64 = 3000;
 
 /// Two guests with ports in one switch, and memory that both may have.
-pub struct Pair {
+pub struct Pair<G = Guest> {
     pub switch: OpenVSwitch,
     pub stand: Stand,
-    pub guests: [Guest; 2],
+    pub guests: [G; 2],
     folder: tempfile::TempDir,
 }
 
-/// The manager reaches QEMU of the second VM by itself; the operator plugs into the first one.
-fn manifest(stand: &Stand) -> String {
-    let vm = |vm: &str, more: &str| {
-        let port = format!("[vm.{vm}.ports.eth1]\nswitch = \"{BRIDGE}\"\nway = \"dpdk\"\n");
-        format!("[vm.{vm}]\n{more}{port}")
+/// By these lines the manager reaches the QEMUs of the VMs by itself.
+fn manifest(reached: &[String; 2]) -> String {
+    let vm = |n: usize| {
+        let port = format!("[vm.{0}.ports.eth1]\nswitch = \"{BRIDGE}\"\nway = \"dpdk\"\n", VMS[n]);
+        format!("[vm.{}]\n{}\n{port}", VMS[n], reached[n])
     };
-    let reached = format!("qmp = \"{}\"\n", qmp(stand, VMS[1]));
-    format!("name = \"{CLIENT}\"\nwindow = \"16 MiB\"\n{}{}", vm(VMS[0], ""), vm(VMS[1], &reached))
+    format!("name = \"{CLIENT}\"\nwindow = \"16 MiB\"\n{}{}", vm(0), vm(1))
+}
+
+/// The line by which the manager reaches the QEMU of a VM.
+fn by_qmp(stand: &Stand, vm: &str) -> String {
+    format!("qmp = \"{}\"", qmp(stand, vm))
 }
 
 fn qmp(stand: &Stand, vm: &str) -> String {
@@ -65,7 +72,7 @@ pub fn address(n: usize) -> String {
 }
 
 /// The port's name on the host.
-fn tap(pair: &Pair, n: usize) -> String {
+fn tap<G>(pair: &Pair<G>, n: usize) -> String {
     let all = json(&pair.stand, &["port", "list"]);
     let vm = format!("{CLIENT}/{}", VMS[n]);
     let of = |p: &&Value| p["vm"] == VMS[n] || p["vm"] == vm.as_str();
@@ -74,32 +81,29 @@ fn tap(pair: &Pair, n: usize) -> String {
 }
 
 impl Pair {
+    /// The operator plugs into the first VM, and the manager into the second one.
     pub fn start(files: &[(PathBuf, String)]) -> Pair {
+        Self::with(files, |stand| [String::new(), by_qmp(stand, VMS[1])], &[])
+    }
+
+    fn with(
+        files: &[(PathBuf, String)],
+        reached: impl Fn(&Stand) -> [String; 2],
+        options: &[&str],
+    ) -> Pair {
         let folder = tempfile::tempdir().unwrap();
         let ovs = folder.path().join("ovs");
-        let (switch, stand) = network_with(&ovs, Way::Dpdk, &["--ports", "--links"]);
-        stand.add_client(&manifest(&stand)).unwrap();
+        let (switch, stand) =
+            network_with(&ovs, Way::Dpdk, &[&["--ports", "--links"], options].concat());
+        stand.add_client(&manifest(&reached(&stand))).unwrap();
         let configs = VMS.map(|vm| config(&stand, vm, files));
         let guests = std::thread::scope(|s| {
             let boots = configs.each_ref().map(|c| s.spawn(|| boot(c)));
             boots.map(|b| b.join().unwrap())
         });
         let pair = Pair { switch, stand, guests, folder };
-        for (n, guest) in pair.guests.iter().enumerate() {
-            load(guest);
-            crate::ports::up(guest, 10 + n as u8);
-            // Else the kernel sends frames when it wants to.
-            ok(guest, "echo 1 > /proc/sys/net/ipv6/conf/eth1/disable_ipv6; true");
-        }
+        pair.up();
         pair
-    }
-
-    /// Rules that send all frames of each port to the other one, and nothing else.
-    pub fn join(&self) {
-        let [a, b] = [tap(self, 0), tap(self, 1)];
-        self.switch.ofctl("del-flows", BRIDGE, &[]);
-        self.switch.ofctl("add-flow", BRIDGE, &[&format!("in_port={a},actions=output:{b}")]);
-        self.switch.ofctl("add-flow", BRIDGE, &[&format!("in_port={b},actions=output:{a}")]);
     }
 
     /// Joins them, and gives both memory in common.
@@ -113,6 +117,26 @@ impl Pair {
 
     fn plug(&self, vm: &str) {
         json(&self.stand, &["attach", "--qmp", &qmp(&self.stand, vm), "--window", "pair"]);
+    }
+}
+
+impl<G: Runs> Pair<G> {
+    /// Both VMs have their interfaces.
+    fn up(&self) {
+        for (n, guest) in self.guests.iter().enumerate() {
+            load(guest);
+            crate::ports::up(guest, 10 + n as u8);
+            // Else the kernel sends frames when it wants to.
+            ok(guest, "echo 1 > /proc/sys/net/ipv6/conf/eth1/disable_ipv6; true");
+        }
+    }
+
+    /// Rules that send all frames of each port to the other one, and nothing else.
+    pub fn join(&self) {
+        let [a, b] = [tap(self, 0), tap(self, 1)];
+        self.switch.ofctl("del-flows", BRIDGE, &[]);
+        self.switch.ofctl("add-flow", BRIDGE, &[&format!("in_port={a},actions=output:{b}")]);
+        self.switch.ofctl("add-flow", BRIDGE, &[&format!("in_port={b},actions=output:{a}")]);
     }
 
     fn rows(&self) -> Vec<Value> {
@@ -144,11 +168,15 @@ impl Pair {
 
     /// As the operator wants it: over links, or by the switch.
     pub fn want(&self, direct: bool) {
+        self.turn(if direct { "on" } else { "off" });
+        self.both(if direct { "direct" } else { "switch" });
+    }
+
+    fn turn(&self, what: &str) {
         let [a, b] = &[tap(self, 0), tap(self, 1)];
         for (from, to) in [(a, b), (b, a)] {
-            tell(&self.stand, &["links", if direct { "on" } else { "off" }, from, to]);
+            tell(&self.stand, &["links", what, from, to]);
         }
-        self.both(if direct { "direct" } else { "switch" });
     }
 
     /// Numbers from the first guest to the second one, while something else is done.
@@ -248,6 +276,126 @@ fn two_guests_go_past_a_stock_switch_and_come_back() {
     let said = tell(&pair.stand, &["links", "explain", &a, &b]);
     assert!(said.contains("direct"), "{said}");
     pair.guests.iter().for_each(healthy);
+}
+
+/// How long two VMs keep a window without a link, in the next test.
+const IDLE: [&str; 2] = ["--links-idle-ms", "1500"];
+
+/// Windows that the manager made, as people see them.
+fn made(stand: &Stand) -> Vec<Value> {
+    let all = json(stand, &["window", "list"]).as_array().expect("rows").clone();
+    all.into_iter().filter(|w| w["name"].as_str().unwrap().starts_with("link:")).collect()
+}
+
+/// How many ivshmem devices a guest has.
+fn devices(guest: &impl Runs) -> String {
+    let count = "n=0; for d in /sys/bus/pci/devices/*; do read -r v <$d/vendor; read -r c <$d/device; \
+         [ $v$c = 0x1af40x1110 ] && n=$((n+1)); done; echo $n";
+    ok(guest, count).trim().to_owned()
+}
+
+#[test]
+fn two_guests_get_a_window_by_themselves_and_lose_it_again() {
+    let test = "links::two_guests_get_a_window_by_themselves_and_lose_it_again";
+    if driver().is_none() || openvswitch::programs().is_none() || !inside(test) {
+        return;
+    }
+    let mut pair = Pair::with(&[], |stand| VMS.map(|vm| by_qmp(stand, vm)), &IDLE);
+    pair.join();
+    pair.both("direct");
+    pair.pings(50);
+    let [window] = <[_; 1]>::try_from(made(&pair.stand)).unwrap();
+    assert_eq!((&window["role"], &window["file"]), (&"link".into(), &"".into()), "{window}");
+    pair.guests.iter().for_each(|guest| assert_eq!(devices(guest), "2"));
+
+    // The next manager goes on with it.
+    pair.stand.kill_vfund();
+    pair.pings(20);
+    let (rundir, path) = finds(&pair.folder.path().join("ovs"));
+    pair.stand.start_with(&[("OVS_RUNDIR", &*rundir), ("PATH", &*path)]);
+    pair.both("direct");
+    pair.pings(20);
+    assert_eq!(made(&pair.stand)[0]["name"], window["name"]);
+
+    // Without a link it goes out of both, while frames go through the switch.
+    pair.want(false);
+    until("no window is left", || made(&pair.stand).is_empty());
+    pair.guests.iter().for_each(|guest| assert_eq!(devices(guest), "1"));
+    pair.pings(20);
+    pair.want(true);
+    assert_ne!(made(&pair.stand)[0]["name"], window["name"]);
+    pair.pings(20);
+
+    a_guest_keeps_it(&pair);
+    pair.guests.iter().for_each(healthy);
+}
+
+#[test]
+fn two_domains_of_libvirt_get_a_window_by_themselves_and_lose_it_again() {
+    let test = "links::two_domains_of_libvirt_get_a_window_by_themselves_and_lose_it_again";
+    if let Some(why) = missing() {
+        eprintln!("\n*** LINKS OF LIBVIRT'S DOMAINS ARE NOT TESTED: {why} ***\n");
+        return;
+    }
+    if driver().is_none() || openvswitch::programs().is_none() || !inside(test) {
+        return;
+    }
+    let mut libvirtd = Libvirtd::start();
+    libvirtd.is_found();
+    let folder = tempfile::tempdir().unwrap();
+    let options = [&["--ports", "--links"][..], &IDLE].concat();
+    let (switch, stand) = network_with(&folder.path().join("ovs"), Way::Dpdk, &options);
+    // QEMU is another user there.
+    std::fs::set_permissions(stand.root(), std::fs::Permissions::from_mode(0o711)).unwrap();
+    stand.add_client(&manifest(&VMS.map(|vm| format!("libvirt = \"links-{vm}\"")))).unwrap();
+    let guests = VMS.map(|vm| {
+        let row = json(&stand, &["client", "show", &format!("{CLIENT}/{vm}")]);
+        libvirtd.boot(&config(&stand, vm, &[]), row["libvirt"].as_str().expect("an element"))
+    });
+    let pair = Pair { switch, stand, guests, folder };
+    pair.up();
+    pair.join();
+    pair.both("direct");
+    pair.pings(50);
+    let shown = libvirtd.must(&["dumpxml", "links-a"]);
+    assert!(shown.contains("<shmem name='virtfun.link-"), "{shown}");
+
+    // Without libvirt what is there goes on, and nothing new comes.
+    libvirtd.kill();
+    pair.pings(20);
+    assert!(pair.rows().iter().all(|r| r["state"] == "direct"), "{:?}", pair.rows());
+    libvirtd.start_again();
+    pair.turn("off");
+    until("no window is left", || made(&pair.stand).is_empty());
+    pair.guests.iter().for_each(|guest| assert_eq!(devices(guest), "1"));
+    libvirtd.kill();
+    pair.turn("on");
+    let why = |row: &Value| row["why"].as_str().unwrap().contains("libvirt cannot be reached");
+    until("it is said what is in the way", || pair.rows().iter().any(why));
+    pair.pings(20);
+    libvirtd.start_again();
+    pair.both("direct");
+    pair.pings(20);
+}
+
+/// A guest that does not let go of a window is named, and has no link any more.
+fn a_guest_keeps_it(pair: &Pair) {
+    // Its processors stand still, and its QEMU answers.
+    let [_, b] = &pair.guests;
+    b.qmp("stop", serde_json::json!({})).unwrap();
+    pair.turn("off");
+    pair.stand.until("the VM that keeps it to be named", |s| {
+        s.status().troubles.iter().any(|t| t.contains("VM web/b has not let go of window link:"))
+    });
+    pair.turn("on");
+    b.qmp("cont", serde_json::json!({})).unwrap();
+    // It lets go of it late, and goes through the switch.
+    let why = |row: &Value| row["why"].as_str().unwrap().contains("until it is started again");
+    until("no link is there", || pair.rows().iter().all(why));
+    pair.pings(20);
+    let log = pair.stand.log();
+    assert!(log.contains("VM web/b keeps window link:"), "{log}");
+    assert_eq!(devices(&pair.guests[0]), "1", "the other one has let go of it");
 }
 
 /// With the switch and the manager stopped, frames go on.

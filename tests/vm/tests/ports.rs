@@ -8,6 +8,7 @@ use vfun_tests_vm::boot;
 use vfun_tests_vm::cli::{json, vfun};
 use vfun_tests_vm::module::{MODULE, doorbell_client, healthy, load, module_config, ok, until};
 use vfun_tests_vm::netns::{inside, ip};
+use vfun_tests_vm::runs::Runs;
 
 const BRIDGE: &str = "br0";
 const HOST: &str = "10.9.0.1";
@@ -57,7 +58,7 @@ fn start(
 }
 
 /// Sets the interface up with this address, and waits until its link is.
-pub fn up(guest: &Guest, last: u8) {
+pub fn up(guest: &impl Runs, last: u8) {
     ok(guest, &format!("ip addr add 10.9.0.{last}/24 dev eth1; ip link set eth1 up"));
     carrier(guest);
 }
@@ -69,7 +70,7 @@ pub fn healthy_port(stand: &Stand, vm: &str) {
 }
 
 /// Waits until the interface has its link.
-pub fn carrier(guest: &Guest) {
+pub fn carrier(guest: &impl Runs) {
     ok(
         guest,
         "for i in $(seq 600); do [ \"$(cat /sys/class/net/eth1/carrier 2>/dev/null)\" = 1 ] && exit 0; usleep 50000; done; ip link; exit 1",
@@ -77,7 +78,7 @@ pub fn carrier(guest: &Guest) {
 }
 
 /// Pings until an answer comes, for a bounded time.
-pub fn reaches(guest: &Guest, to: &str) {
+pub fn reaches(guest: &impl Runs, to: &str) {
     ok(
         guest,
         &format!(

@@ -1,6 +1,6 @@
 //! A further window into a VM that runs, and out of it.
 
-use super::{AttachArgs, Done, Goes, Plugged, TIMEOUT_S, Target, ms, qemu, show};
+use super::{AttachArgs, Done, Goes, Plugged, TIMEOUT_S, Target, libvirt, ms, qemu, show};
 use crate::admin::Admin;
 use crate::cmd::window::find;
 use crate::fail::{Exit, Failure, Result};
@@ -41,6 +41,11 @@ impl Goes for Plug<'_> {
 
 pub fn attach(admin: &Admin, output: Output, args: &AttachArgs, name: &str) -> Result<()> {
     let (target, window) = (&args.target, find(admin, name)?);
+    if window.is_made() {
+        let what = format!("the manager made window {name} for direct links");
+        return Err(Failure::new(Exit::Refused, what)
+            .advise("it plugs it in by itself: `vfun links` says what is in the way"));
+    }
     if let Some(why) = &window.trouble {
         return Err(Failure::new(Exit::Failed, format!("window {name} is not there: {why}")));
     }
@@ -51,7 +56,7 @@ pub fn attach(admin: &Admin, output: Output, args: &AttachArgs, name: &str) -> R
     let began = Instant::now();
     let plugged = match &target.qmp {
         Some(socket) => qemu::attach(socket, &plug, args.bus.as_deref())?,
-        None => target.domain().attach(&plug)?,
+        None => libvirt::attach(&target.domain(), &plug)?,
     };
     let mut done = Done {
         window: Some(name.to_owned()),
@@ -97,7 +102,7 @@ pub fn detach(output: Output, target: &Target, name: &str) -> Result<()> {
 fn unplug(target: &Target, id: &str, at_most: Duration) -> Result<Plugged> {
     match &target.qmp {
         Some(socket) => Ok(plug::detach(socket, id, at_most)?),
-        None => target.domain().detach(id, at_most),
+        None => Ok(target.domain().detach(id, at_most)?),
     }
 }
 

@@ -13,6 +13,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vfun_admin::{ClientRow, OfVm, VmName};
+use vfun_qmp::libvirt::Domain;
 use vfun_qmp::plug::{self, Plugged};
 
 const AFTER: &str = "\
@@ -120,7 +121,7 @@ struct Done {
 }
 
 /// What goes into a VM: the row shows the wiring of that VM.
-struct Window {
+struct OwnWindow {
     client: ClientRow,
 }
 
@@ -157,8 +158,8 @@ impl Target {
         }
     }
 
-    fn domain(&self) -> libvirt::Domain<'_> {
-        libvirt::Domain {
+    fn domain(&self) -> Domain<'_> {
+        Domain {
             name: self.domain.as_deref().unwrap_or_default(),
             connect: self.connect.as_deref(),
             persistent: self.persistent,
@@ -166,7 +167,7 @@ impl Target {
     }
 }
 
-fn window(admin: &Admin, name: &str) -> Result<Window> {
+fn window(admin: &Admin, name: &str) -> Result<OwnWindow> {
     let client = client::meant(admin, name)?;
     if vmm::window(&client).is_none() {
         return Err(Failure::usage(format!(
@@ -174,7 +175,7 @@ fn window(admin: &Admin, name: &str) -> Result<Window> {
             client.kind
         )));
     }
-    Ok(Window { client })
+    Ok(OwnWindow { client })
 }
 
 pub fn attach(admin: &Admin, output: Output, args: &AttachArgs) -> Result<()> {
@@ -186,7 +187,7 @@ pub fn attach(admin: &Admin, output: Output, args: &AttachArgs) -> Result<()> {
     let began = Instant::now();
     let plugged = match &target.qmp {
         Some(socket) => qemu::attach(socket, &window, args.bus.as_deref())?,
-        None => target.domain().attach(&window)?,
+        None => libvirt::attach(&target.domain(), &window)?,
     };
     let mut done = Done {
         client: window.client.name.clone(),
@@ -248,7 +249,7 @@ fn ms(d: Duration) -> f64 {
     (d.as_secs_f64() * 1e4).round() / 10.0
 }
 
-impl Goes for Window {
+impl Goes for OwnWindow {
     fn of_vmm(&self) -> Result<vmm::Window<'_>> {
         let none = || Failure::usage(format!("client '{}' has no window", self.client.shown()));
         vmm::window(&self.client).ok_or_else(none)
@@ -270,7 +271,7 @@ impl Goes for Window {
 }
 
 /// Waits until the manager has seen the VM.
-fn connected(admin: &Admin, window: &Window, target: &Target) -> Result<()> {
+fn connected(admin: &Admin, window: &OwnWindow, target: &Target) -> Result<()> {
     let until = Instant::now() + target.timeout();
     let (name, vm) = (&window.client.name, window.client.vm.as_deref());
     loop {

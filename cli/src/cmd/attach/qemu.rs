@@ -11,5 +11,12 @@ pub fn attach(socket: &Path, window: &dyn Goes, bus: Option<&str>) -> Result<Plu
     let device = of_vmm.hot_plug().ok_or_else(|| {
         Failure::usage(format!("QEMU has no device that carries the window {}", of_vmm.id))
     })?;
-    plug::attach(socket, device, || window.is_free(), bus)
+    plug::attach(socket, device, || window.is_free(), bus).map_err(|failure: Failure| {
+        // Only a person can name one.
+        let advice = failure.advice.clone().filter(|advice| advice.contains("pcie-root-port"));
+        match advice {
+            Some(advice) => failure.advise(format!("{advice}, or name a bus with --bus")),
+            None => failure,
+        }
+    })
 }

@@ -97,7 +97,7 @@ impl Args {
             vms: self.vm.iter().map(|vm| WantedVm::named(vm)).collect(),
             addresses: BTreeMap::new(),
             shared_memory: BTreeMap::new(),
-            qmp: BTreeMap::new(),
+            vmms: BTreeMap::new(),
             ports: BTreeMap::new(),
             rdma: RdmaView::default(),
             links: Default::default(),
@@ -148,7 +148,7 @@ pub fn run(admin: &Admin, args: &Args) -> Result<ClientRow> {
                     (wanted.addresses, wanted.rdma) = (row.addresses, row.rdma);
                     wanted.links = row.links;
                     (wanted.shared_memory, wanted.ports) = (row.shared_memory, row.ports);
-                    wanted.qmp = row.qmp;
+                    wanted.vmms = row.vmms;
                 }
                 (None, _) => {}
             }

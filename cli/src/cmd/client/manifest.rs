@@ -4,9 +4,8 @@ use crate::fail::{Failure, Result};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
 use vfun_admin::ClientRow;
-use vfun_admin::links::LinksOfClient;
+use vfun_admin::links::{LinksOfClient, VmmAt};
 use vfun_admin::ports::PortsOfClient;
 use vfun_admin::rdma::RdmaView;
 use vfun_wire::limits::CREDENTIAL_BYTES;
@@ -34,7 +33,7 @@ pub struct Wanted {
     /// changes.
     pub addresses: BTreeMap<String, IpAddr>,
     pub shared_memory: BTreeMap<String, String>,
-    pub qmp: BTreeMap<String, PathBuf>,
+    pub vmms: BTreeMap<String, VmmAt>,
     pub ports: PortsOfClient,
     pub rdma: RdmaView,
     pub links: LinksOfClient,
@@ -121,8 +120,12 @@ impl Wanted {
         if let Some(file) = self.shared_memory.get(vm) {
             t.insert("shared_memory".into(), file.clone().into());
         }
-        if let Some(socket) = self.qmp.get(vm) {
-            t.insert("qmp".into(), socket.display().to_string().into());
+        match self.vmms.get(vm) {
+            Some(VmmAt::Qmp(socket)) => {
+                drop(t.insert("qmp".into(), socket.display().to_string().into()));
+            }
+            Some(VmmAt::Libvirt(domain)) => drop(t.insert("libvirt".into(), domain.clone().into())),
+            None => {}
         }
     }
 
@@ -143,7 +146,7 @@ impl Wanted {
             vms: vec![],
             addresses: BTreeMap::new(),
             shared_memory: BTreeMap::new(),
-            qmp: BTreeMap::new(),
+            vmms: BTreeMap::new(),
             ports: BTreeMap::new(),
             rdma: RdmaView::default(),
             links: LinksOfClient::default(),
@@ -267,12 +270,14 @@ mod tests {
             |w: &Wanted| vfun_core::manifest::client(Path::new("x"), &text(w).unwrap(), 1).unwrap();
         let addresses = BTreeMap::from([("a".to_owned(), "10.0.0.5".parse().unwrap())]);
         let shared_memory = BTreeMap::from([("a".to_owned(), "/dev/shm/a".to_owned())]);
-        let qmp = BTreeMap::from([("a".to_owned(), "/run/a.qmp".into())]);
-        let own = Wanted { rdma, addresses, shared_memory, qmp, ..Wanted::vm("a") };
+        let vmms = BTreeMap::from([("a".to_owned(), VmmAt::Qmp("/run/a.qmp".into()))]);
+        let own = Wanted { rdma, addresses, shared_memory, vmms, ..Wanted::vm("a") };
         let c = read(&own);
         assert_eq!(c.addresses, own.addresses);
         assert_eq!(c.shared_memory["a"].to_string(), "/dev/shm/a");
-        assert_eq!(c.qmp, own.qmp);
+        assert_eq!(c.vmms, own.vmms);
+        let domain = BTreeMap::from([("a".to_owned(), VmmAt::Libvirt("web-a".into()))]);
+        assert_eq!(read(&Wanted { vmms: domain.clone(), ..Wanted::vm("a") }).vmms, domain);
         assert_eq!(c.rdma.network.unwrap().to_string(), "10.0.0.0/24");
         let settings: Vec<_> =
             c.rdma.settings().map(|(name, most)| format!("{name}={most}")).collect();

@@ -11,7 +11,7 @@ pub fn object(c: &ClientRow) -> Value {
     let mut value = serde_json::to_value(c).unwrap_or_default();
     if let (Some(object), Some(window)) = (value.as_object_mut(), vmm::window(c)) {
         object.insert("qemu".into(), json!(window.qemu()));
-        object.insert("libvirt".into(), json!(window.libvirt()));
+        object.insert("libvirt".into(), json!(window.libvirt().map(|shmem| shmem.xml)));
     }
     value
 }
@@ -103,8 +103,8 @@ pub fn text(c: &ClientRow) -> String {
             "QEMU, run by the manager's own user or by root:\n\n    {a} {b} \\\n    {c} {d}\n\n"
         );
         text += &match window.libvirt() {
-            Some(xml) => {
-                let indented: String = xml.lines().map(|l| format!("    {l}\n")).collect();
+            Some(shmem) => {
+                let indented: String = shmem.xml.lines().map(|l| format!("    {l}\n")).collect();
                 format!("libvirt, in <devices>:\n\n{indented}\n  {}", window.permission())
             }
             None => window.not_by_libvirt().to_owned(),
@@ -152,7 +152,7 @@ pub(in crate::cmd) mod tests {
             links: Default::default(),
             addresses: Default::default(),
             shared_memory: Default::default(),
-            qmp: Default::default(),
+            vmms: Default::default(),
             ports: Default::default(),
         }
     }
@@ -216,6 +216,7 @@ pub(in crate::cmd) mod tests {
                 .unwrap()
                 .libvirt()
                 .unwrap()
+                .xml
                 .contains("path='/a&amp;&apos;b,c/vm1.sock'")
         );
         assert!(vmm::window(&odd).unwrap().qemu().unwrap()[1].ends_with("path=/a&'b,,c/vm1.sock"));

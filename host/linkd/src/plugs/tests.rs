@@ -95,18 +95,18 @@ impl Qemu {
                 json!({"return": {}})
             }
             "object-del" | "chardev-remove" => refused,
-            "qmp_capabilities" | "object-add" => json!({"return": {}}),
+            "qmp_capabilities" | "object-add" | "chardev-add" => json!({"return": {}}),
             other => panic!("{other}"),
         }
     }
 }
 
 fn into() -> PlugWay {
-    PlugWay::In { file: "/dev/shm/w".into(), bytes: 1 << 20 }
+    PlugWay::File { file: "/dev/shm/w".into(), bytes: 1 << 20 }
 }
 
 fn order(order: u64, qmp: &Path, id: &str, way: PlugWay) -> PlugOrder {
-    PlugOrder { order, qmp: qmp.into(), id: id.into(), way }
+    PlugOrder { order, vmm: PlugAt::Qmp(qmp.into()), id: id.into(), way }
 }
 
 fn done(answers: &Receiver<PlugAnswer>) -> PlugAnswer {
@@ -130,7 +130,7 @@ fn a_window_goes_into_a_vm_and_out_again() {
     let heard = Qemu::start(&qmp);
     let (mut plugs, answers) = plugs();
     plugs.begin(order(1, &qmp, "virtfun_pair", into()));
-    assert_eq!(done(&answers), PlugAnswer { order: 1, failed: None });
+    assert_eq!(done(&answers), PlugAnswer { order: 1, outcome: PlugOutcome::Done });
     let memory = next(&heard, "object-add");
     assert_eq!(
         (&memory["id"], &memory["mem-path"]),
@@ -141,14 +141,43 @@ fn a_window_goes_into_a_vm_and_out_again() {
     assert_eq!((&device["bus"], &device["memdev"]), (&json!("vf0"), &json!("virtfun_pair")));
     // Once more is no fault, and changes nothing.
     plugs.begin(order(2, &qmp, "virtfun_pair", into()));
-    assert_eq!(done(&answers), PlugAnswer { order: 2, failed: None });
+    assert_eq!(done(&answers), PlugAnswer { order: 2, outcome: PlugOutcome::Already });
     plugs.begin(order(3, &qmp, "virtfun_pair", PlugWay::Out));
-    assert_eq!(done(&answers), PlugAnswer { order: 3, failed: None });
+    assert_eq!(done(&answers), PlugAnswer { order: 3, outcome: PlugOutcome::Done });
     let asked: Vec<String> = heard.try_iter().map(|(command, _)| command).collect();
     assert!(!asked.contains(&"device_add".to_owned()), "{asked:?}");
     assert!(asked.contains(&"device_del".to_owned()), "{asked:?}");
     plugs.begin(order(4, &qmp, "virtfun_pair", PlugWay::Out));
-    assert_eq!(done(&answers), PlugAnswer { order: 4, failed: None });
+    assert_eq!(done(&answers), PlugAnswer { order: 4, outcome: PlugOutcome::Already });
+}
+
+#[test]
+fn a_window_that_the_manager_hands_over_is_a_device_with_a_doorbell() {
+    let folder = tempfile::tempdir().unwrap();
+    let qmp = folder.path().join("qmp");
+    let heard = Qemu::start(&qmp);
+    let (mut plugs, answers) = plugs();
+    let served = PlugWay::Served { socket: "/run/w.sock".into() };
+    plugs.begin(order(1, &qmp, "virtfun.link-7", served));
+    assert_eq!(done(&answers), PlugAnswer { order: 1, outcome: PlugOutcome::Done });
+    let chardev = next(&heard, "chardev-add");
+    assert_eq!(chardev["id"], json!("virtfun.link-7"));
+    assert_eq!(chardev["backend"]["data"]["addr"]["data"]["path"], json!("/run/w.sock"));
+    let device = next(&heard, "device_add");
+    assert_eq!(
+        (&device["driver"], &device["chardev"], &device["vectors"]),
+        (&json!("ivshmem-doorbell"), &json!("virtfun.link-7"), &json!(1))
+    );
+    plugs.begin(order(2, &qmp, "virtfun.link-7", PlugWay::Out));
+    assert_eq!(done(&answers), PlugAnswer { order: 2, outcome: PlugOutcome::Done });
+}
+
+#[test]
+fn a_vm_that_does_not_let_go_is_told_from_one_whose_qemu_refuses() {
+    let kept = Fault::kept("the VM", LETS_GO);
+    assert!(matches!(outcome(Err(kept)), PlugOutcome::Kept(why) if why.contains("within 10 s")));
+    let refused = outcome(Err(Fault::failed("no").advise("do this")));
+    assert_eq!(refused, PlugOutcome::Failed("no (do this)".into()));
 }
 
 #[test]
@@ -162,7 +191,9 @@ fn orders_for_one_vm_wait_for_each_other() {
     }
     let mut all: Vec<PlugAnswer> = (0..8).map(|_| done(&answers)).collect();
     all.sort_by_key(|answer| answer.order);
-    let whole: Vec<PlugAnswer> = (0..8).map(|order| PlugAnswer { order, failed: None }).collect();
+    let outcome = PlugOutcome::Done;
+    let whole = (0..8).map(|order| PlugAnswer { order, outcome: outcome.clone() });
+    let whole: Vec<PlugAnswer> = whole.collect();
     assert_eq!(all, whole);
 }
 
@@ -171,9 +202,13 @@ fn what_cannot_be_done_is_said_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let (mut plugs, answers) = plugs();
     plugs.begin(order(7, &folder.path().join("nobody"), "virtfun_pair", into()));
-    let PlugAnswer { order: number, failed } = done(&answers);
-    let why = failed.unwrap();
+    let PlugAnswer { order: number, outcome } = done(&answers);
+    let PlugOutcome::Unreachable(why) = outcome else { panic!("{outcome:?}") };
     assert!(number == 7 && why.contains("nobody") && why.contains("-qmp unix:"), "{why}");
+    let domain = PlugAt::Libvirt("d".into());
+    plugs.begin(PlugOrder { order: 8, vmm: domain, id: "virtfun_pair".into(), way: into() });
+    let PlugOutcome::Failed(why) = done(&answers).outcome else { panic!("it cannot be done") };
+    assert!(why.contains("/dev/shm only") && why.contains("--window-dir"), "{why}");
 }
 
 #[test]
@@ -186,7 +221,8 @@ fn orders_beyond_what_is_done_at_once_are_refused() {
     for n in 0..=PLUGS_AT_ONCE as u64 {
         plugs.begin(order(n, &qmp, "virtfun_pair", into()));
     }
-    let PlugAnswer { order: number, failed } = done(&answers);
+    let PlugAnswer { order: number, outcome } = done(&answers);
     assert_eq!(number, PLUGS_AT_ONCE as u64);
-    assert!(failed.unwrap().contains("which is the most"));
+    let PlugOutcome::Failed(why) = outcome else { panic!("{outcome:?}") };
+    assert!(why.contains("which is the most"), "{why}");
 }

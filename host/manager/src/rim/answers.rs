@@ -275,6 +275,7 @@ impl Daemon {
                 .filter(|_| self.helper_runs(&self.config.metrics_program)),
             nics: self.config.nics,
             links: self.config.links,
+            link_settings: self.config.link_settings,
             policy_unreadable: self.unreadable(),
             service_program: self.config.service_program.clone(),
             troubles: self.troubles(),
@@ -297,6 +298,7 @@ impl Daemon {
         all.extend(self.submissions_troubles());
         all.extend(self.nics_trouble());
         all.extend(self.links_trouble());
+        all.extend(self.stuck_troubles());
         all.extend(keeper);
         let now = self.now();
         all.extend(self.rim.core.breakers(now).map(|((owner, function, _), state)| {

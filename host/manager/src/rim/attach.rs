@@ -148,6 +148,7 @@ impl Daemon {
         let _ = self.admin_listener.accept();
         self.switches.turn_away();
         self.vm_sockets.values().for_each(wiring::ivshmem_doorbell::Socket::turn_away);
+        self.links.turn_away();
         self.spare = spare();
         if self.may_say("the manager's descriptors") {
             tracing::warn!("a connection was refused: the manager is out of file descriptors");

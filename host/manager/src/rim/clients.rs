@@ -80,7 +80,7 @@ impl Daemon {
             links: LinksOfClient { off: !c.links.on, with: c.links.with.clone() },
             addresses: c.addresses.clone(),
             shared_memory: shared_memory(c),
-            qmp: c.qmp.clone(),
+            vmms: c.vmms.clone(),
             ports: ports::lines(c),
         };
         match row.vms.first() {
@@ -254,7 +254,7 @@ impl Daemon {
             ));
         }
         self.change_manifest(client, |table| {
-            let own = ["nics", "address", "shared_memory", "qmp", "ports"];
+            let own = ["nics", "address", "shared_memory", "qmp", "libvirt", "ports"];
             let own = own.map(|key| Some((key.to_owned(), table.remove(key)?)));
             let vms = sub_table(table, "vm")?;
             if vms.is_empty() {

@@ -8,7 +8,7 @@ use super::Daemon;
 use super::wiring::file::{NotMade, OldFile, make};
 use super::wiring::owner::Whose;
 use crate::admin::Reply;
-use crate::admin::window::{WindowPeer, WindowRow, device_id};
+use crate::admin::window::{WindowPeer, WindowRow, device_id, is_made};
 use crate::core::WindowId;
 use crate::core::buffers::Buffer;
 use crate::core::catalog::VmId;
@@ -24,7 +24,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use vfun_admin::VmName;
-use vfun_rim::further::{HostFurther, PeerNote, free_index};
+use vfun_rim::further::{FurtherNote, HostFurther, PeerNote, free_index};
 use vfun_rim::methods::*;
 use vfun_wire::limits::WINDOWS_MAX;
 
@@ -93,6 +93,12 @@ impl Daemon {
 
     /// Takes a window away, with the buffers in it.
     pub(super) fn remove_further(&mut self, name: &str) -> Reply {
+        if is_made(name) && self.laid_out(name).is_some() {
+            let sentence = format!(
+                "the manager made window {name} for direct links, and takes it away some time after these: `vfun links off` ends a link"
+            );
+            return Reply::Error { sentence };
+        }
         if !self.further.windows.contains_key(name) {
             let sentence = format!("there is no window '{name}': `vfun window list` shows them");
             return Reply::Error { sentence };
@@ -115,7 +121,7 @@ impl Daemon {
         Reply::Done { sentence: format!("window {name} is gone, with the buffers in it") }
     }
 
-    /// All that are declared.
+    /// All that are declared, and those that were made for direct links.
     pub(super) fn further_rows(&self) -> Vec<WindowRow> {
         let lies = |at| {
             let there = |b: &Buffer| (b.holder.window, b.memory) == at && !b.lost;
@@ -123,7 +129,7 @@ impl Daemon {
         };
         let row = |w: &FurtherWindow| {
             let noted = self.laid_out(&w.name).map_or(&[][..], |(_, d)| d.note().peers.as_slice());
-            let peer = |(at, vm)| self.peer_row(vm, noted.get(at));
+            let peer = |(at, vm): (usize, &VmName)| self.peer_row(&vm.to_string(), noted.get(at));
             WindowRow {
                 name: w.name.clone(),
                 role: if w.vms.len() == 1 { "data" } else { "link" }.into(),
@@ -135,15 +141,37 @@ impl Daemon {
                 trouble: self.further.troubles.get(&w.name).cloned(),
             }
         };
-        self.further.windows.values().map(row).collect()
+        let declared = self.further.windows.values().map(row);
+        declared.chain(self.made_windows().map(|(_, d)| self.made_row(d))).collect()
+    }
+
+    /// Those that the manager made for direct links.
+    pub(super) fn made_windows(&self) -> impl Iterator<Item = (WindowId, &HostFurther)> {
+        let made = |(_, d): &(&WindowId, &HostFurther)| is_made(&d.note().name);
+        self.rim.further.iter().filter(made).map(|(id, d)| (*id, d))
+    }
+
+    fn made_row(&self, d: &HostFurther) -> WindowRow {
+        let FurtherNote { name, bytes, page, peers, .. } = d.note();
+        let peer = |p: &PeerNote| self.peer_row(&self.vm_words(p.client, &p.vm), Some(p));
+        WindowRow {
+            name: name.clone(),
+            role: "link".into(),
+            bytes: *bytes,
+            page: *page,
+            file: PathBuf::new(),
+            peers: peers.iter().map(peer).collect(),
+            buffers: 0,
+            trouble: None,
+        }
     }
 
     /// One of its VMs, and what that has of it.
-    fn peer_row(&self, vm: &VmName, note: Option<&PeerNote>) -> WindowPeer {
+    fn peer_row(&self, vm: &str, note: Option<&PeerNote>) -> WindowPeer {
         let named = note.and_then(PeerNote::place);
         let named = named.and_then(|(of, index)| self.rim.core.further(of, index));
         WindowPeer {
-            vm: vm.to_string(),
+            vm: vm.to_owned(),
             index: note.map(|n| n.index),
             named: named.is_some(),
             here: named.is_some_and(|f| f.here),
@@ -194,6 +222,11 @@ impl Daemon {
         let of = |name: &str| self.further.windows.get(name);
         let gone = self.rim.further.values().filter_map(|d| {
             let name = &d.note().name;
+            if is_made(name) {
+                let vms = d.note().peers.iter().map(PeerNote::vm_id);
+                let is_gone = vms.into_iter().any(|vm| self.rim.core.catalog().vm(&vm).is_none());
+                return is_gone.then(|| (name.clone(), "a VM of it is declared no more"));
+            }
             let vms = of(name).and_then(|w| self.vms_of(w).ok()).unwrap_or_default();
             let noted = d.note().peers.iter();
             let why = match (noted.map(PeerNote::vm_id).eq(vms), d.pages().is_lost()) {
@@ -211,7 +244,7 @@ impl Daemon {
     }
 
     /// The further window of this name, if it is there.
-    fn laid_out(&self, name: &str) -> Option<(WindowId, &HostFurther)> {
+    pub(super) fn laid_out(&self, name: &str) -> Option<(WindowId, &HostFurther)> {
         let found = self.rim.further.iter().find(|(_, d)| d.note().name == name);
         found.map(|(id, d)| (*id, d))
     }
@@ -226,7 +259,7 @@ impl Daemon {
     }
 
     /// The number that a window gets in one of its VMs.
-    fn numbered(&self, vm: VmId, name: &VmName) -> Result<(VmId, u16), String> {
+    pub(super) fn numbered(&self, vm: VmId, name: &VmName) -> Result<(VmId, u16), String> {
         let index = free_index(self.rim.further.values(), &vm)
             .ok_or_else(|| format!("VM {name} has {WINDOWS_MAX} windows, as many as can be"))?;
         Ok((vm, index))
@@ -252,6 +285,10 @@ impl Daemon {
     fn forget_further(&mut self, name: &str) {
         if let Some((id, _)) = self.laid_out(name) {
             self.further_down(id);
+        }
+        // Nobody finds one that was made for links by a name.
+        if is_made(name) {
+            return;
         }
         if let Ok(file) = self.huge_file(name) {
             let _ = fs::remove_file(file);

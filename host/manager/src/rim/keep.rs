@@ -139,12 +139,15 @@ impl Daemon {
         keeper.hold(name, note, Some(will), &fds)
     }
 
-    /// Gives the keeper the memory of a further window.
+    /// Gives the keeper the memory of a further window, and connections of QEMUs to it.
     pub(super) fn keep_further(&self, id: WindowId, name: &str, note: &str) -> io::Result<()> {
         let (Some(keeper), Some(d)) = (&self.keeper, self.rim.further.get(&id)) else {
             return Ok(());
         };
-        keeper.hold(name, note, None, &[d.pages().fd().as_fd()])
+        let memory = d.pages().fd();
+        let mut fds = vec![memory.as_fd()];
+        fds.extend(self.taken_of(id).map(AsFd::as_fd));
+        keeper.hold(name, note, None, &fds)
     }
 
     /// Gives the keeper a service's socket and pidfd.

@@ -23,6 +23,7 @@
 //! - `logs`: services' logs are cut.
 //! - `lost`: windows whose pages or files went away.
 //! - `nics`: agents in VMs and the process that lends network VFs.
+//! - `packets`: words to helpers and from them.
 //! - `progress`: calls are looked at in windows.
 //! - `records`: what became of grants is put on record.
 //! - `room`: whether a helper hears what it is told.
@@ -55,6 +56,7 @@ mod lost;
 mod modules;
 mod nics;
 mod ovs;
+mod packets;
 mod policy;
 mod ports;
 mod progress;
@@ -120,6 +122,7 @@ enum Kind {
     Switch,
     SwitchEnd,
     LinksSocket,
+    MadeListener,
 }
 
 impl Kind {
@@ -155,6 +158,7 @@ impl Kind {
             Switch,
             SwitchEnd,
             LinksSocket,
+            MadeListener,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -422,6 +426,7 @@ impl Daemon {
             Kind::TrialEnd => self.tried(),
             Kind::NicsSocket => self.hear_nics(),
             Kind::LinksSocket => self.hear_links(),
+            Kind::MadeListener => self.accept_for_made(id),
             Kind::SwitchListener => self.accept_switches(),
             Kind::Switch => self.hear_switch(id),
             Kind::SwitchEnd => self.switch_ended(id),

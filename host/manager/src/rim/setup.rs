@@ -6,6 +6,8 @@ use crate::core::catalog::Client;
 use crate::core::{Catalog, Core};
 use crate::fair::Rates;
 use crate::limits::CONNECTS;
+#[cfg(test)]
+use crate::limits::LINK_IDLE;
 use crate::numbers::{self, Found};
 use crate::process;
 use crate::record::{LeftService, Records};
@@ -20,6 +22,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
+use vfun_admin::links::LinkSettings;
 use vfun_keeper::{Keeper, Kept};
 use vfun_kinds::Program;
 use vfun_rim::Rim;
@@ -68,6 +71,8 @@ pub struct Config {
     pub ports: bool,
     /// Whether switches are watched for direct links between VMs.
     pub links: bool,
+    /// How these are made.
+    pub link_settings: LinkSettings,
     /// The program that watches them.
     pub links_program: PathBuf,
     /// The program that lends them.
@@ -641,6 +646,10 @@ impl Config {
             nics: false,
             ports: false,
             links: false,
+            link_settings: LinkSettings {
+                silence_ms: vfun_packet::limits::SILENCE_MS,
+                idle_ms: LINK_IDLE.as_millis() as u64,
+            },
             links_program: dir.join("vfun-links"),
             nics_program: dir.join("vfun-nics"),
         }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 const STAYS: &[(&str, &str, &str)] = &[
     ("vfun-cli", "Args", "each command's arguments, in its own module"),
     ("vfun-cli", "Sub", "each command's subcommands, in its own module"),
-    ("vfun-cli", "Window", "attach's is renamed when attach is next changed"),
     ("vfun-core", "Stage", "a buffer's is renamed when buffers are next changed"),
     ("vfun-fpga", "Model", "one or the other is compiled"),
     ("vfun-gdma", "Model", "one or the other is compiled"),

@@ -51,10 +51,29 @@ impl LinkBells {
         self.bells.iter().all(|b| b.link.is_some()) && self.leaving.is_empty()
     }
 
-    /// One that an earlier manager told a QEMU of.
+    /// One that an earlier manager told a QEMU of, and noted among those.
     pub fn had(&mut self, place: BellPlace, peer: u16, link: u64) {
-        *self.told.entry(place.at).or_default() += 1;
         self.bells.push(LinkBell { place, peer, link: Some(link) });
+        let of_it = self.bells.iter().filter(|b| b.place.at == place.at).count();
+        let told = self.told.entry(place.at).or_default();
+        *told = (*told).max(of_it);
+    }
+
+    /// One that a QEMU is told of now; how many that makes.
+    fn tells(&mut self, at: WindowId) -> usize {
+        let told = self.told.entry(at).or_default();
+        *told += 1;
+        *told
+    }
+
+    /// Earlier managers told a QEMU of so many.
+    pub fn were_told(&mut self, at: WindowId, told: usize) {
+        self.told.insert(at, told);
+    }
+
+    /// Of how many each QEMU was told.
+    pub fn all_told(&self) -> Vec<(WindowId, usize)> {
+        self.told.iter().map(|(at, told)| (*at, *told)).collect()
     }
 
     /// One that is there already.
@@ -87,7 +106,13 @@ impl LinkBells {
         self.leaving.extend(left.iter().map(|b| (b.place.at, b.peer)));
         // A QEMU that is gone is told nothing.
         self.leaving.retain(|(at, _)| is_there(*at));
-        self.told.retain(|at, _| is_there(*at));
+    }
+
+    /// Forgets QEMUs that are gone, and says which.
+    fn forget_told(&mut self, is_there: impl Fn(WindowId) -> bool) -> Vec<WindowId> {
+        let gone: Vec<WindowId> = self.told.keys().copied().filter(|at| !is_there(*at)).collect();
+        self.told.retain(|at, _| !gone.contains(at));
+        gone
     }
 }
 
@@ -111,7 +136,8 @@ impl Daemon {
                 "the QEMU of VM {name} was told of {LINK_BELLS_MAX} other VMs, as many as can be: turn the VM off and on"
             ));
         }
-        // First whether it can be told: a number does not come again.
+        // First whether it can be told: a number does not come again, and one that QEMU has seen
+        // leave makes it crash. So it is told of fewer than there are, whoever the manager is.
         let b = self.rim.windows.get(&place.of).and_then(|b| b.window.bells());
         let has_bell = b.is_some_and(|bells| bells.to_app.len() > usize::from(place.vector));
         if !has_bell || a.peer.is_none() {
@@ -119,6 +145,8 @@ impl Daemon {
         }
         let peer = self.records.next_peer(&name.file_name(), FIRST_VM_PEER);
         self.note_numbers();
+        let told = self.links.bells.tells(place.at);
+        self.hold_told(place.at, Some(told));
         let b = self.rim.windows.get(&place.of).ok_or_else(gone)?;
         let a = self.rim.windows.get(&place.at).ok_or_else(gone)?;
         let bells = b.window.bells().ok_or_else(gone)?;
@@ -132,6 +160,11 @@ impl Daemon {
 
     /// Tells QEMUs of bells that are gone. One that has no room is told later.
     pub(super) fn mind_link_bells(&mut self) {
+        let gone = {
+            let windows = &self.rim.windows;
+            self.links.bells.forget_told(|at| windows.contains_key(&at))
+        };
+        gone.into_iter().for_each(|at| self.hold_told(at, None));
         if self.links.bells.are_settled() {
             return;
         }
@@ -181,13 +214,25 @@ mod tests {
     #[test]
     fn a_connection_is_told_of_so_many_and_no_more() {
         let mut bells = LinkBells::default();
-        (0..LINK_BELLS_MAX as u64).for_each(|n| bells.had(place(1, 2), n as u16, n));
+        (0..LINK_BELLS_MAX).for_each(|n| assert_eq!(bells.tells(1), n + 1));
         assert!(!bells.may_be_told(1) && bells.may_be_told(2));
-        (0..LINK_BELLS_MAX as u64).for_each(|n| bells.free(n));
-        bells.take_left(|_| false, |_| true);
+        assert!(bells.forget_told(|_| true).is_empty());
         assert!(!bells.may_be_told(1), "numbers do not come again");
-        bells.take_left(|_| false, |_| false);
+        assert_eq!(bells.all_told(), [(1, LINK_BELLS_MAX)]);
+        assert_eq!(bells.forget_told(|_| false), [1]);
         assert!(bells.may_be_told(1), "it is another QEMU");
+    }
+
+    #[test]
+    fn another_manager_knows_of_how_many_each_was_told() {
+        let mut bells = LinkBells::default();
+        bells.were_told(1, LINK_BELLS_MAX);
+        bells.had(place(1, 2), 40, 7);
+        assert!(!bells.may_be_told(1), "most of them have no link any more");
+        // One that noted no number has told of these at least.
+        bells.had(place(3, 2), 40, 8);
+        bells.had(place(3, 1), 41, 9);
+        assert_eq!(bells.all_told(), [(1, LINK_BELLS_MAX), (3, 2)]);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! What is known of ports, windows and drivers when it is decided which links there should be.
 
 use super::PortVerdict;
+use super::made::MadeWindow;
+use super::plug::keeps;
 use super::want::{LinkFacts, LinkPlan, Pair, PortView, WindowView};
 use crate::core::catalog::{Client, VmId};
-use crate::core::ports::{Port, PortWay};
+use crate::core::ports::Port;
 use crate::core::{Grant, WindowId};
-use crate::limits::LINKS_MAX;
+use crate::limits::{LINK_BAR_REST, LINKS_MAX};
 use crate::rim::Daemon;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -71,16 +73,10 @@ impl Daemon {
     pub(super) fn link_ports(&self) -> BTreeMap<String, PortView> {
         let grants = self.grants_for_switches();
         let mut ports = BTreeMap::new();
-        for client in self.rim.core.catalog().clients.values() {
-            for (vm, port) in
-                client.ports.iter().flat_map(|(vm, all)| all.iter().map(move |p| (vm, p)))
-            {
-                if port.way == PortWay::Dpdk {
-                    let grant = grants.get(&port.tap).copied();
-                    let view = self.link_port(client, vm, port, grant);
-                    ports.entry(port.tap.clone()).or_insert(view);
-                }
-            }
+        for (client, vm, port) in self.rim.core.catalog().dpdk_ports() {
+            let grant = grants.get(&port.tap).copied();
+            let view = self.link_port(client, vm, port, grant);
+            ports.entry(port.tap.clone()).or_insert(view);
         }
         ports
     }
@@ -104,6 +100,7 @@ impl Daemon {
             rule: client.links.clone(),
             verdict: self.links.verdicts.get(&port.tap).cloned().or_else(unheard),
             hindrance: self.port_hindrance(&vm_name, port, grant),
+            is_reached: client.vmms.contains_key(vm),
             vm_name,
         }
     }
@@ -117,6 +114,9 @@ impl Daemon {
                 "VM {vm} does not use its port {name}: is the VM on, its kernel module loaded, and the interface up?"
             ));
         };
+        if let Some(window) = self.links.made.stuck.get(&at.window) {
+            return Some(keeps(vm, window));
+        }
         let window = &self.rim.windows.get(&at.window)?.window;
         if window.bells().is_none_or(|b| !b.are_a_vms()) {
             return Some(format!(
@@ -156,17 +156,23 @@ impl Daemon {
         if d.pages().is_lost() || LinkPlace::largest_ring(d.note().bytes).is_none() {
             return Some(format!("window {name} has no room for a link"));
         }
-        if self.links.bars.contains_key(&id) {
+        let bar = self.links.bars.get(&id);
+        if bar.is_some_and(|bar| bar.let_go.is_some()) {
+            return Some(format!(
+                "a VM did not answer when a link in window {name} was to end: the window rests for {} s after it was unplugged",
+                LINK_BAR_REST.as_secs()
+            ));
+        }
+        if bar.is_some() {
             return Some(format!(
                 "a VM did not answer when a link in window {name} was to end, and may use the window still: unplug it from the VM and plug it in again, or start the VM again"
             ));
         }
-        let away = |(at, _): &(usize, _)| !self.is_plugged(d, *at);
-        let (_, peer) = d.note().peers.iter().enumerate().find(away)?;
-        Some(format!(
-            "window {name} is not in VM {}: `vfun window list` shows how to plug it in",
-            self.vm_words(peer.client, &peer.vm)
-        ))
+        if self.links.made.all.get(&id).is_some_and(MadeWindow::leaves) {
+            return Some(format!("window {name} goes out of its VMs: another one is made then"));
+        }
+        let away = (0..d.note().peers.len()).find(|at| !self.is_plugged(d, *at))?;
+        Some(self.why_not_plugged((id, away), d))
     }
 
     /// Whether one of the VMs of a window has it, as its kernel module said.
@@ -176,7 +182,7 @@ impl Daemon {
     }
 
     /// A VM, as people know it.
-    pub(super) fn vm_words(&self, client: u32, vm: &str) -> String {
+    pub(in crate::rim) fn vm_words(&self, client: u32, vm: &str) -> String {
         let client = self.rim.core.catalog().clients.get(&client);
         client.map_or_else(|| vm.to_owned(), |c| VmName::new(&c.name, vm).to_string())
     }
@@ -195,11 +201,8 @@ impl Daemon {
 
     /// The VM of a port for a switch with DPDK.
     fn vm_of_port(&self, tap: &str) -> Option<VmId> {
-        let clients = self.rim.core.catalog().clients.values();
-        let mut all =
-            clients.flat_map(|c| c.ports.iter().map(move |(vm, ports)| (c.id, vm, ports)));
-        let is_it = |p: &Port| p.way == PortWay::Dpdk && p.tap == tap;
-        let (client, vm, _) = all.find(|(_, _, ports)| ports.iter().any(is_it))?;
-        Some(VmId { client, vm: vm.clone() })
+        let mut all = self.rim.core.catalog().dpdk_ports();
+        let (client, vm, _) = all.find(|(.., port)| port.tap == tap)?;
+        Some(VmId { client: client.id, vm: vm.to_owned() })
     }
 }

@@ -9,7 +9,6 @@ use vfun_packet::layout::header::{
     IN_PLACE, LINK_IN, LINK_OUT, OUT_BELL, OUT_PLACE, REFUSED, SENT, SENT_BYTES, TAKEN,
     TAKEN_BYTES, TURN, WAKE,
 };
-use vfun_packet::limits::SILENCE_MS;
 use vfun_packet::{Director, Memory, Stage, Todo};
 
 /// What the switch's driver can be told.
@@ -141,6 +140,8 @@ pub(super) struct Handover<M> {
     refused: Option<u32>,
     /// A VM was silent, and may believe still that the link goes on (R-LNK-10).
     silent: bool,
+    /// How long one may be, ms.
+    silence: u64,
     /// The highest epoch that was noted.
     noted: u64,
     /// Since when it ends, if it does so at once.
@@ -156,23 +157,25 @@ pub(super) struct Handover<M> {
 impl<M: Memory + Clone> Handover<M> {
     /// Begins with a link, or takes one up as an earlier manager noted it. The link's number
     /// is stored last (R-LNK-2).
-    pub fn new((sender, receiver): (M, M), words: LinkWords, had: Had, now: u64) -> Self {
+    pub fn new(
+        (sender, receiver): (M, M),
+        words: LinkWords,
+        had: Had,
+        silence: u64,
+        now: u64,
+    ) -> Self {
         let Had { epoch: noted, over } = had;
         if over {
-            return Self::with(
-                (sender, receiver),
-                words,
-                None,
-                (noted, Phase::Over { asked: None }),
-                now,
-            );
+            let phase = Phase::Over { asked: None };
+            return Self::with((sender, receiver), words, None, (noted, phase), (silence, now));
         }
         sender.store(OUT_PLACE, words.out_place, Ordering::Relaxed);
         sender.store(OUT_BELL, words.out_bell, Ordering::Relaxed);
         receiver.store(IN_PLACE, words.in_place, Ordering::Relaxed);
         let director = Director::new(sender.clone(), receiver.clone(), words.number, noted, now);
+        let director = Some(director.with_silence(silence));
         let phase = Phase::Lives(Wish::Wait);
-        Self::with((sender, receiver), words, Some(director), (noted, phase), now)
+        Self::with((sender, receiver), words, director, (noted, phase), (silence, now))
     }
 
     fn with(
@@ -180,7 +183,7 @@ impl<M: Memory + Clone> Handover<M> {
         words: LinkWords,
         director: Option<Director<M>>,
         (noted, phase): (u64, Phase),
-        now: u64,
+        (silence, now): (u64, u64),
     ) -> Self {
         let mut handover = Handover {
             words,
@@ -193,6 +196,7 @@ impl<M: Memory + Clone> Handover<M> {
             first: None,
             refused: None,
             silent: false,
+            silence,
             noted,
             ending: None,
             rests_until: 0,
@@ -380,7 +384,7 @@ impl<M: Memory + Clone> Handover<M> {
         let is_first = is_first && !self.is_taken_up;
         self.silent |= is_forcing && is_first && !matches!(before, Stage::Forcing { .. });
         // One whose port has lost its memory may have no more to say of it.
-        let is_late = self.ending.is_some_and(|since| now - since >= 2 * SILENCE_MS);
+        let is_late = self.ending.is_some_and(|since| now - since >= 2 * self.silence);
         if is_forcing && (driver == DriverView::Gone || self.refused.is_some() || is_late) {
             director.forced();
         }

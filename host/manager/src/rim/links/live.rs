@@ -10,7 +10,7 @@ use super::page::PortPage;
 use super::want::Pair;
 use super::{Bar, look_after};
 use crate::core::WindowId;
-use crate::limits::{LINK_COUNT, LINK_EAGER, LINK_REST};
+use crate::limits::{LINK_BAR_REST, LINK_COUNT, LINK_EAGER, LINK_REST};
 use crate::rim::Daemon;
 use std::sync::atomic::Ordering;
 use vfun_packet::layout::header::{HAS_IN, HAS_OUT};
@@ -152,7 +152,7 @@ impl Daemon {
         note: LinkNote,
         [(from, from_page), (to, to_page)]: [(LinkEnd, PortPage); 2],
     ) -> Link {
-        let now = self.now();
+        let (now, silence) = (self.now(), self.config.link_settings.silence_ms);
         let LinkNote { out_place, out_bell, in_place, .. } = note;
         let words = LinkWords { number, out_place, out_bell, in_place };
         let had = Had { epoch: note.epoch, over: note.over };
@@ -161,7 +161,7 @@ impl Daemon {
         Link {
             pair: note.pair(),
             window: note.window,
-            handover: Handover::new((from_page, to_page), words, had, now),
+            handover: Handover::new((from_page, to_page), words, had, silence, now),
             ends: [from, to],
             note,
             counts: LinkCounts {
@@ -284,24 +284,38 @@ impl Daemon {
         let Some(d) = self.rim.further.get(&window) else { return };
         if let [a, b] = d.note().peers.as_slice() {
             let of = [a.of, b.of];
-            self.links.bars.insert(window, Bar { of });
+            self.links.bars.insert(window, Bar { of, let_go: None });
             self.hold_bar(window, of);
         }
     }
 
-    /// A VM that was silent has let go of the window, or is another one.
+    /// A VM that was silent has let go of the window, or is another one. That it has let go is
+    /// what it says: so the window rests a while.
     pub(super) fn lift_bars(&mut self) {
-        let is_over = |window: &WindowId, bar: &Bar| {
-            let Some(d) = self.rim.further.get(window) else { return true };
+        let (now, rest) = (self.now(), LINK_BAR_REST.as_millis() as u64);
+        let mut over = vec![];
+        for (window, bar) in &self.links.bars {
+            let Some(d) = self.rim.further.get(window) else {
+                over.push(*window);
+                continue;
+            };
             let of: Vec<_> = d.note().peers.iter().map(|p| p.of).collect();
-            of != bar.of || (0..2).any(|peer| !self.is_plugged(d, peer))
+            let is_rested = bar.let_go.is_some_and(|since| now.saturating_sub(since) >= rest);
+            if of != bar.of || is_rested {
+                over.push(*window);
+            }
+        }
+        let let_go = |window: &WindowId| {
+            let d = self.rim.further.get(window);
+            d.is_some_and(|d| (0..2).any(|peer| !self.is_plugged(d, peer)))
         };
-        let over: Vec<WindowId> = self
-            .links
-            .bars
-            .iter()
-            .filter_map(|(window, bar)| is_over(window, bar).then_some(*window))
-            .collect();
+        let gone: Vec<WindowId> =
+            self.links.bars.keys().filter(|window| let_go(window)).copied().collect();
+        for window in gone {
+            if let Some(bar) = self.links.bars.get_mut(&window) {
+                bar.let_go.get_or_insert(now);
+            }
+        }
         for window in over {
             self.links.bars.remove(&window);
             self.links.changed = true;

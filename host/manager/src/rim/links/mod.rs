@@ -5,7 +5,8 @@
 //! - [`handover`]: one link, from its first word to its last.
 //! - [`bells`]: how one VM rings the other.
 //! - [`live`]: links begin, go on and end. [`driver`]: words to and from the switch's driver.
-//! - [`plug`]: memory for links goes into VMs.
+//! - [`plug`]: memory for links goes into VMs, and out of them. [`made`]: when memory that the
+//!   manager made goes out. [`serve`]: where QEMUs take it.
 //! - [`notes`]: what the next manager is to know. [`rows`]: links for people.
 
 mod bells;
@@ -13,21 +14,23 @@ mod driver;
 mod facts;
 mod handover;
 mod live;
+mod made;
 mod notes;
 mod page;
 mod plug;
 mod rows;
+mod serve;
 mod want;
 
 use super::Daemon;
-use super::verdicts::PlugOf;
 use crate::core::WindowId;
 use crate::limits::{LINK_EAGER, LINK_LOOK_DIRECT, LINK_LOOK_RESTING, LINK_LOOK_TURNING};
 use handover::{LinkState, Wish};
 use live::Link;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use want::Pair;
+use vfun_rim::further::HostFurther;
+use want::{LinkPlan, Pair};
 
 /// Where the switch sends the frames of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub(in crate::rim) enum PortVerdict {
 struct Bar {
     /// The control windows of its two VMs then.
     of: [Option<WindowId>; 2],
+    /// When one of its VMs said that it has it no more, ms.
+    let_go: Option<u64>,
 }
 
 /// Links, and what is known of ports.
@@ -67,6 +72,8 @@ pub(super) struct Links {
     bars: BTreeMap<WindowId, Bar>,
     bells: bells::LinkBells,
     plugs: plug::LinkPlugs,
+    made: plug::MadeWindows,
+    served: serve::ServedWindows,
     /// What an earlier manager noted, until it is taken up.
     left: Vec<(String, String)>,
     /// Something may have changed of which links there should be.
@@ -89,7 +96,13 @@ impl Links {
     /// Whether there is nothing to look at before something changes.
     fn is_idle(&self) -> bool {
         let is_joined = |v: &PortVerdict| matches!(v, PortVerdict::Joined { .. });
-        self.links.is_empty() && self.bars.is_empty() && !self.verdicts.values().any(is_joined)
+        let is_quiet = self.links.is_empty() && self.bars.is_empty() && self.made.all.is_empty();
+        is_quiet && self.made.stuck.is_empty() && !self.verdicts.values().any(is_joined)
+    }
+
+    /// Sends QEMUs away: the manager is out of file descriptors.
+    pub fn turn_away(&self) {
+        self.served.turn_away();
     }
 
     /// Whether anybody has ever said anything of a port.
@@ -106,16 +119,6 @@ impl Daemon {
             tracing::debug!(port, "the switch: {verdict:?}");
             self.links.verdicts.insert(port.into(), verdict);
             self.links.changed = true;
-        }
-    }
-
-    /// A window went into a VM or out of it, or did not, and why.
-    pub(super) fn window_plugged(&mut self, of: PlugOf, done: Result<(), String>) {
-        let PlugOf { vm, window, goes_in } = of;
-        let where_to = if goes_in { "into" } else { "out of" };
-        match done {
-            Ok(()) => tracing::info!("window {window} went {where_to} VM {vm}"),
-            Err(why) => tracing::warn!("window {window} did not go {where_to} VM {vm}: {why}"),
         }
     }
 
@@ -157,6 +160,7 @@ impl Daemon {
         let due = |(number, link): (&u64, &Link)| (link.due <= now).then_some(*number);
         let due: Vec<u64> = self.links.links.iter().filter_map(due).collect();
         due.into_iter().for_each(|number| self.step_link(number));
+        self.take_made_windows_out();
     }
 
     pub(super) fn links_patience(&self) -> Option<Duration> {
@@ -172,7 +176,7 @@ impl Daemon {
 
     /// Decides which links there should be, and wishes that of each.
     fn plan_links(&mut self) {
-        let (now, plan) = (self.now(), self.link_plan());
+        let (now, mut plan) = (self.now(), self.link_plan());
         for link in self.links.links.values_mut() {
             let wish = match plan.may.get(&link.pair) {
                 Some(window) if *window == link.window => match plan.go.contains(&link.pair) {
@@ -187,13 +191,32 @@ impl Daemon {
             }
         }
         self.forget_old_pairs();
+        self.links.why = std::mem::take(&mut plan.why);
+        let failed = self.make_windows(&plan.lacking.keys().cloned().collect());
+        for (vms, why) in failed {
+            for port in plan.lacking.get(&vms).into_iter().flatten() {
+                self.links.why.insert(port.clone(), why.clone());
+            }
+        }
+        self.mind_made_windows(&self.needed_windows(&plan));
         self.plug_for_links(&plan.apart);
-        self.links.why = plan.why;
         for pair in plan.go {
             if let Err(why) = self.begin_link(&pair, plan.may[&pair]) {
                 self.links.why.insert(pair.from, why);
             }
         }
+    }
+}
+
+impl Daemon {
+    /// Windows in which frames go, or should go. A link that only waits needs none.
+    fn needed_windows(&self, plan: &LinkPlan) -> BTreeSet<WindowId> {
+        let mut needed: BTreeSet<WindowId> = plan.go.iter().map(|pair| plan.may[pair]).collect();
+        let is_used = |link: &&Link| link.handover.state().0 != LinkState::Switch;
+        needed.extend(self.links.links.values().filter(is_used).map(|link| link.window));
+        let is_for = |d: &HostFurther| plug::vms_of(d).is_some_and(|vms| plan.apart.contains(&vms));
+        needed.extend(self.made_windows().filter(|(_, d)| is_for(d)).map(|(id, _)| id));
+        needed
     }
 }
 

@@ -21,6 +21,10 @@ use vfun_wire::limits::PORT_NAME_BYTES;
 
 /// What the names of notes of windows that are not used again begin with, behind [`LINK`].
 const BAR: &str = "bar-";
+/// The same of VMs that have not let go of a window, by their control windows.
+const STUCK: &str = "stuck-";
+/// The same of how many bells a VM's QEMU was told of, by its control window.
+const TOLD: &str = "told-";
 
 /// A link, as it is noted before anybody can see what is noted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,22 +123,40 @@ impl Daemon {
         self.tell_keeper(vec![Change { name: format!("{LINK}{BAR}{window}"), note: None }]);
     }
 
+    pub(super) fn hold_stuck(&mut self, control: WindowId, window: &str) {
+        let name = format!("{LINK}{STUCK}{control}");
+        self.tell_keeper(vec![Change { name, note: Some(window.to_owned()) }]);
+    }
+
+    pub(super) fn let_stuck_go(&mut self, control: WindowId) {
+        self.tell_keeper(vec![Change { name: format!("{LINK}{STUCK}{control}"), note: None }]);
+    }
+
+    /// Notes of how many bells a QEMU was told; none: it is gone.
+    pub(super) fn hold_told(&mut self, control: WindowId, told: Option<usize>) {
+        let (name, note) = (format!("{LINK}{TOLD}{control}"), told.map(|told| told.to_string()));
+        self.tell_keeper(vec![Change { name, note }]);
+    }
+
     /// Gives all notes to a keeper that is new.
     pub(in crate::rim) fn hold_links(&mut self) {
         let notes: Vec<_> = self.links.links.iter().map(|(n, l)| (*n, l.note.clone())).collect();
         notes.iter().for_each(|(number, note)| self.hold_link(*number, note));
         let bars: Vec<_> = self.links.bars.iter().map(|(window, bar)| (*window, bar.of)).collect();
         bars.into_iter().for_each(|(window, of)| self.hold_bar(window, of));
+        let stuck = self.links.made.stuck.clone();
+        stuck.iter().for_each(|(control, window)| self.hold_stuck(*control, window));
+        let told = self.links.bells.all_told();
+        told.into_iter().for_each(|(control, told)| self.hold_told(control, Some(told)));
     }
 
     /// Goes on with the links of an earlier manager. Frames go back to the switch: nobody has
     /// said yet that it joins the ports.
     pub(in crate::rim) fn find_links(&mut self) {
+        self.remove_old_served();
+        self.links.changed = true;
         for (name, text) in std::mem::take(&mut self.links.left) {
-            if let Some(window) = name.strip_prefix(BAR).and_then(|n| n.parse().ok()) {
-                if let Ok(of) = serde_json::from_str(&text) {
-                    self.links.bars.insert(window, Bar { of });
-                }
+            if self.find_other_note(&name, &text) {
                 continue;
             }
             let read = name.parse().map_err(|_| "its name is no number".to_owned());
@@ -147,6 +169,25 @@ impl Daemon {
             }
         }
         self.clear_unknown_links();
+    }
+
+    /// Takes up what is noted besides links; whether it was such a note.
+    fn find_other_note(&mut self, name: &str, text: &str) -> bool {
+        let after = |prefix| name.strip_prefix(prefix).and_then(|n| n.parse::<WindowId>().ok());
+        if let Some(window) = after(BAR) {
+            if let Ok(of) = serde_json::from_str(text) {
+                self.links.bars.insert(window, Bar { of, let_go: None });
+            }
+        } else if let Some(control) = after(STUCK) {
+            self.links.made.stuck.insert(control, text.to_owned());
+        } else if let Some(control) = after(TOLD) {
+            if let Ok(told) = text.parse() {
+                self.links.bells.were_told(control, told);
+            }
+        } else {
+            return false;
+        }
+        true
     }
 
     /// No VM goes on with a link of which no note is left: it comes back by itself (R-LNK-4).

@@ -6,7 +6,6 @@ use super::want::Pair;
 use super::{Links, PortVerdict};
 use crate::admin::Reply;
 use crate::admin::links::{LinkPort, LinkRow};
-use crate::core::ports::PortWay;
 use crate::limits::LINKS_MAX;
 use crate::rim::Daemon;
 use std::collections::BTreeMap;
@@ -45,14 +44,10 @@ impl Daemon {
     /// Those, by their names on the host.
     fn named_ports(&self) -> BTreeMap<String, LinkPort> {
         let mut named = BTreeMap::new();
-        for client in self.rim.core.catalog().clients.values() {
-            for (vm, ports) in &client.ports {
-                for port in ports.iter().filter(|p| p.way == PortWay::Dpdk) {
-                    let (client, vm, tap) = (client.name.clone(), vm.clone(), port.tap.clone());
-                    let row = LinkPort { client, vm, port: port.name.clone(), tap: tap.clone() };
-                    named.entry(tap).or_insert(row);
-                }
-            }
+        for (client, vm, port) in self.rim.core.catalog().dpdk_ports() {
+            let (client, vm, tap) = (client.name.clone(), vm.to_owned(), port.tap.clone());
+            let row = LinkPort { client, vm, port: port.name.clone(), tap: tap.clone() };
+            named.entry(tap).or_insert(row);
         }
         named
     }

@@ -30,6 +30,8 @@ use vfun_wire::packets::PacketsShape;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
+mod by_itself;
+
 const WINDOW_BYTES: u64 = 16 << 20;
 const RING: u32 = 64 << 10;
 const CLIENT: &str = "name = \"web\"\n\
@@ -197,19 +199,26 @@ fn line() -> [WindowMemory; 2] {
 
 impl Rig {
     fn new() -> Self {
+        let mut rig = Self::with(CLIENT);
+        let added = rig.m.add_further(SHARED, Path::new("w.toml"));
+        assert!(matches!(added, crate::admin::Reply::WindowAdded(_)), "{added:?}");
+        rig.m.settle();
+        rig.plug(true);
+        rig
+    }
+
+    /// Without a window that both have.
+    fn with(manifest: &str) -> Self {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let mut m = Daemon::in_folder(dir.path());
         let mut catalog = Catalog::default();
-        let client = crate::manifest::client(Path::new("c.toml"), CLIENT, 1).unwrap();
+        let client = crate::manifest::client(Path::new("c.toml"), manifest, 1).unwrap();
         catalog.clients.insert(1, client);
         let ports = crate::core::ports::built_in(9);
         catalog.functions.insert(ports.name.clone(), ports);
         m.push(Event::Catalog(catalog));
         m.settle();
         let windows = ["a", "b"].map(|vm| window_up(&mut m, vm));
-        let added = m.add_further(SHARED, Path::new("w.toml"));
-        assert!(matches!(added, crate::admin::Reply::WindowAdded(_)), "{added:?}");
-        m.settle();
         m.look_after_switches();
         let ring = Ring::new(RING.into()).unwrap();
         let mut hosts = vec![];
@@ -232,21 +241,22 @@ impl Rig {
             queue: VecDeque::new(),
             heard: vec![],
         };
-        let mut rig = Rig { m, vms, driver, seq: 9, sent: 0, got: 0, _dir: dir };
-        rig.plug(true);
-        rig
+        Rig { m, vms, driver, seq: 9, sent: 0, got: 0, _dir: dir }
     }
 
     /// Both VMs have the window that they share, or A has it no more.
     fn plug(&mut self, here: bool) {
+        (0..if here { 2 } else { 1 }).for_each(|vm| self.says(vm, here));
+    }
+
+    /// A VM says that it has the window, or has it no more.
+    fn says(&mut self, vm: usize, here: bool) {
         let key = self.m.rim.further.values().next().expect("it is there").note().key;
         let said =
             WindowHere { key: key.map(U64::new), here: U16::new(here.into()), reserved: [0; 6] };
-        for vm in 0..if here { 2 } else { 1 } {
-            self.seq += 1;
-            let at = (self.vms[vm].window, 0);
-            answered(&asked(&mut self.m, self.seq, at, Kind::Window, said.as_bytes()));
-        }
+        self.seq += 1;
+        let at = (self.vms[vm].window, 0);
+        answered(&asked(&mut self.m, self.seq, at, Kind::Window, said.as_bytes()));
         self.m.links.changed();
     }
 
@@ -370,6 +380,10 @@ impl Rig {
     }
 
     fn pump(&mut self) {
+        if self.m.verdicts.is_some() {
+            self.m.hear_links();
+            self.m.look_after_verdicts();
+        }
         if !self.vms[0].is_stopped {
             let mut frame = [0; 60];
             frame[..8].copy_from_slice(&self.sent.to_le_bytes());
@@ -552,7 +566,13 @@ fn the_window_of_a_vm_that_was_silent_is_used_again_when_it_was_unplugged() {
     assert_eq!(rig.row().forced, 1);
     rig.plug(false);
     (0..5).for_each(|_| rig.pump());
-    assert!(rig.row().why.contains("is not in VM web/a"), "{:?}", rig.row());
+    // That is the VM's word.
+    rig.plug(true);
+    (0..5).for_each(|_| rig.pump());
+    assert!(rig.row().why.contains("rests for 10 s"), "{:?}", rig.row());
+    rig.plug(false);
+    rig.m.links.bars.values_mut().for_each(|bar| bar.let_go = bar.let_go.map(|_| 0));
+    rig.until(|rig| rig.row().why.contains("is not in VM web/a"));
     rig.plug(true);
     (0..20).for_each(|_| rig.pump());
     assert!(rig.row().why.contains("has not let go"), "{:?}", rig.row());

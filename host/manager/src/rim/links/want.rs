@@ -24,6 +24,8 @@ pub(super) struct PortView {
     pub verdict: Option<PortVerdict>,
     /// Why it has no link whatever the switch does.
     pub hindrance: Option<String>,
+    /// Its manifest says how the VM's QEMU is reached.
+    pub is_reached: bool,
 }
 
 /// A window that two VMs share.
@@ -59,8 +61,19 @@ pub(super) struct LinkPlan {
     pub go: BTreeSet<Pair>,
     /// Why a port sends over no link, by its name on the host.
     pub why: BTreeMap<String, String>,
-    /// VMs whose ports should be linked, and that have no window for it now.
+    /// VMs whose ports should be linked, and that share a window for it which does not do now.
     pub apart: BTreeSet<[VmId; 2]>,
+    /// VMs whose ports should be linked, and that share no window which would ever do, with the
+    /// ports that wait for one. The manager can plug one into both.
+    pub lacking: BTreeMap<[VmId; 2], BTreeSet<String>>,
+}
+
+/// Why a pair of ports has no window.
+enum NoWindow {
+    /// There is one that does not do now.
+    NotNow(String),
+    /// Each is used by other ports, or there is none.
+    Lacking(String),
 }
 
 impl LinkPlan {
@@ -84,7 +97,9 @@ impl LinkPlan {
         // Others that are there wait for the switch to join their ports again, where nobody
         // else needs the ports.
         for pair in facts.links.keys() {
-            if !plan.go.contains(pair) && facts.hindrance(pair).is_none() {
+            let may = !plan.go.contains(pair) && facts.hindrance(pair).is_none();
+            // One that waits asks for no window.
+            if may && plan.window(facts, pair).is_ok() {
                 let _ = plan.take(facts, pair);
             }
         }
@@ -99,26 +114,45 @@ impl LinkPlan {
                 pair.to, other.from
             ));
         }
-        let window = self.window(facts, pair).inspect_err(|_| {
-            let mut vms = [&pair.from, &pair.to].map(|name| facts.ports[name].vm.clone());
-            vms.sort();
-            self.apart.insert(vms);
-        })?;
+        let window = self.window(facts, pair).map_err(|none| self.without(facts, pair, none))?;
         self.may.insert(pair.clone(), window);
         Ok(())
     }
 
+    /// A pair has no window.
+    fn without(&mut self, facts: &LinkFacts<'_>, pair: &Pair, none: NoWindow) -> String {
+        let ports = [&pair.from, &pair.to].map(|name| &facts.ports[name]);
+        let mut vms = ports.map(|port| port.vm.clone());
+        vms.sort();
+        let unreached = ports.into_iter().find(|port| !port.is_reached);
+        match (none, unreached) {
+            (NoWindow::NotNow(why), _) => {
+                self.apart.insert(vms);
+                why
+            }
+            (NoWindow::Lacking(why), None) => {
+                self.lacking.entry(vms).or_default().insert(pair.from.clone());
+                format!("{why}: the manager makes one")
+            }
+            (NoWindow::Lacking(why), Some(port)) => {
+                let [a, b] = ports.map(|port| &port.vm_name);
+                format!(
+                    "{why}: the manager makes one once the manifest of {} says qmp = \"SOCKET\" or libvirt = \"DOMAIN\" for VM {}; or declare one, `vfun window add NAME --vm {a} --vm {b}`, and plug it into both",
+                    port.client, port.vm_name
+                )
+            }
+        }
+    }
+
     /// The window of a pair: that of the link that is there, or of the way back, or a free one.
-    fn window(&self, facts: &LinkFacts<'_>, pair: &Pair) -> Result<WindowId, String> {
+    fn window(&self, facts: &LinkFacts<'_>, pair: &Pair) -> Result<WindowId, NoWindow> {
         let back = Pair { from: pair.to.clone(), to: pair.from.clone() };
         let vms = [pair.from.as_str(), &pair.to].map(|name| &facts.ports[name].vm);
         let its = |w: &&WindowView| vms.iter().all(|vm| w.vms.contains(vm));
         let shared: Vec<&WindowView> = facts.windows.iter().filter(its).collect();
         if shared.is_empty() {
             let [a, b] = [&pair.from, &pair.to].map(|name| &facts.ports[name].vm_name);
-            return Err(format!(
-                "the VMs {a} and {b} share no window: `vfun window add NAME --vm {a} --vm {b}` makes one, which is plugged into both"
-            ));
+            return Err(NoWindow::Lacking(format!("the VMs {a} and {b} share no window")));
         }
         let of = |pair: &Pair| facts.links.get(pair).or_else(|| self.may.get(pair)).copied();
         let had = of(pair).or_else(|| of(&back));
@@ -135,10 +169,17 @@ impl LinkPlan {
         if let Some(found) = found {
             return Ok(found.id);
         }
-        let why = shared.iter().find_map(|w| w.hindrance.clone());
-        Err(why.unwrap_or_else(|| {
-            "the window that the two VMs share is used by the link of two other ports: declare one more".into()
-        }))
+        let free = shared.iter().find(|w| !in_use(w));
+        // One that is its own and does not do is in somebody's way all the same.
+        let why = free.and_then(|w| w.hindrance.clone());
+        let why = why.or_else(|| had.and(shared.iter().find_map(|w| w.hindrance.clone())));
+        Err(match (why, free.is_some() || had.is_some()) {
+            (Some(why), _) => NoWindow::NotNow(why),
+            (None, true) => NoWindow::NotNow("another link of its ports ends first".into()),
+            (None, false) => NoWindow::Lacking(
+                "each window that the two VMs share is used by the link of two other ports".into(),
+            ),
+        })
     }
 }
 
@@ -230,6 +271,7 @@ mod tests {
             rule: LinkRule::default(),
             verdict: Some(verdict),
             hindrance: None,
+            is_reached: false,
         }
     }
 
@@ -314,6 +356,7 @@ mod tests {
         assert_eq!(why(|h| drop(h.resting.insert(pair("a", "b"), "rests".into()))), "rests");
         assert_eq!(why(|h| h.none_begins = Some("drained")), "drained");
         assert!(why(|h| h.windows.clear()).contains("vfun window add NAME --vm c1/x --vm c1/y"));
+        assert!(why(|h| h.windows.clear()).contains("manifest of c1 says qmp"));
         assert!(why(|h| h.windows[0].vms[1].vm = "z".into()).contains("share no window"));
         let absent = why(|h| h.windows[0].hindrance = Some("not plugged in".into()));
         assert_eq!(absent, "not plugged in");
@@ -360,6 +403,33 @@ mod tests {
         let plan = host.plan();
         let at = |from: &str, to: &str| plan.may[&pair(from, to)];
         assert_eq!((at("a", "b"), at("b", "a"), at("a2", "b2")), (9, 9, 7));
+    }
+
+    #[test]
+    fn vms_that_share_no_window_get_one_if_both_can_be_reached() {
+        let mut host = TriedHost::new();
+        host.windows.clear();
+        host.port("a").is_reached = true;
+        assert!(host.plan().lacking.is_empty() && host.why().contains("for VM c1/y"));
+        host.port("b").is_reached = true;
+        let plan = host.plan();
+        let vms = ["x", "y"].map(|vm| VmId { client: 1, vm: vm.into() });
+        let ports = ["a", "b"].map(str::to_owned);
+        assert_eq!(plan.lacking, BTreeMap::from([(vms, BTreeSet::from(ports))]));
+        assert!(plan.apart.is_empty() && plan.why["a"].ends_with("the manager makes one"));
+        // One that is not plugged in yet will do; one that others use will not.
+        host.windows.push(window(7, (1, "x"), (1, "y")));
+        host.windows[0].hindrance = Some("not plugged in".into());
+        let plan = host.plan();
+        assert!(plan.lacking.is_empty() && plan.apart.len() == 1, "{plan:?}");
+        host.windows[0].hindrance = None;
+        for (name, vm, to) in [("a2", "x", "b2"), ("b2", "y", "a2")] {
+            let view = PortView { is_reached: true, ..port(1, vm, Some(to)) };
+            host.ports.insert(name.into(), view);
+        }
+        let plan = host.plan();
+        assert!(plan.go.len() == 2 && plan.lacking.len() == 1, "{plan:?}");
+        assert!(plan.why["a2"].contains("two other ports"), "{plan:?}");
     }
 
     #[test]

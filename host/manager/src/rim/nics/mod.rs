@@ -7,22 +7,22 @@
 mod agents;
 
 use super::helpers::Helper;
+use super::packets::{HelperSaid, ToHelper, Untold, hear};
 use super::room::Room;
 use super::{Daemon, Kind};
 use crate::core::catalog::Client;
 use crate::core::limits::{HELPER_HANGS_MS, ORDERS_A_TURN, VM_STATES_A_TURN};
 use crate::core::{GrantRecord, ServiceId};
 use agents::Agents;
-use rustix::event::epoll::{self, EventFlags};
+use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use vfun_admin::VmName;
 use vfun_bond::Report;
 use vfun_nics::declared::Vm;
-use vfun_nics::relay::{PACKET_BYTES, ToManager};
+use vfun_nics::relay::{PACKET_BYTES, Packet};
 use vfun_rim::methods::*;
 use vfun_rim::tell::ServiceMessage;
 use vfun_supervise::ToService;
@@ -65,27 +65,13 @@ impl NicsRelay {
     }
 }
 
-/// What reading from the process came to.
-enum Heard {
-    Order(ToManager),
-    Nothing,
-    /// It is not to be heard any more, and why.
-    Broken(String),
-}
-
-fn hear(socket: &OwnedFd) -> Heard {
-    // One byte more than there may be, to see that there are more.
-    let mut bytes = [0; PACKET_BYTES + 1];
-    let got = rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT);
-    match got.map(|(n, _)| n) {
-        Ok(0) => Heard::Broken("it closed its socket".into()),
-        Ok(n) if n > PACKET_BYTES => Heard::Broken("it sent a packet that is too long".into()),
-        Ok(n) => match serde_json::from_slice(&bytes[..n]) {
-            Ok(said) => Heard::Order(said),
-            Err(e) => Heard::Broken(format!("it sent what is no order: {e}")),
-        },
-        Err(Errno::AGAIN | Errno::INTR) => Heard::Nothing,
-        Err(e) => Heard::Broken(format!("its socket failed: {e}")),
+impl Untold for Agents {
+    type Word = Packet;
+    fn next(&mut self, now: u64) -> Option<Packet> {
+        Agents::next(self, now)
+    }
+    fn told(&mut self, now: u64, word: &Packet) {
+        self.sent(now, word);
     }
 }
 
@@ -139,10 +125,10 @@ impl Daemon {
         nics.room.try_again();
         for _ in 0..ORDERS_A_TURN {
             let Some(socket) = &nics.socket else { return };
-            let why = match hear(socket) {
-                Heard::Order(said) => nics.agents.order(said).err(),
-                Heard::Nothing => return,
-                Heard::Broken(why) => Some(why),
+            let why = match hear(socket, PACKET_BYTES, "order") {
+                HelperSaid::Word(said) => nics.agents.order(said).err(),
+                HelperSaid::Nothing => return,
+                HelperSaid::Broken(why) => Some(why),
             };
             if let Some(why) = why {
                 return self.nics_broken(&why);
@@ -203,29 +189,9 @@ impl Daemon {
         let Some(socket) = nics.socket.as_ref().filter(|_| !nics.room.is_full()) else {
             return Ok(());
         };
-        for _ in 0..VM_STATES_A_TURN {
-            let Some(state) = nics.agents.next(now) else {
-                // What it refused stays the next: nothing is left of that.
-                nics.room.took();
-                break;
-            };
-            let bytes = serde_json::to_vec(&state).expect("plain data");
-            match rustix::net::send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(_) => {
-                    nics.agents.sent(now, &state);
-                    nics.room.took();
-                }
-                Err(Errno::AGAIN | Errno::NOBUFS) => {
-                    nics.room.refused(now);
-                    break;
-                }
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e),
-            }
-        }
-        let Some(full) = nics.room.watch() else { return Ok(()) };
-        let room = if full { EventFlags::OUT } else { EventFlags::empty() };
-        epoll::modify(&self.epoll, socket, Kind::NicsSocket.token(0), EventFlags::IN | room)
+        let to =
+            ToHelper { socket, room: &mut nics.room, epoll: &self.epoll, kind: Kind::NicsSocket };
+        to.pass_on(&mut nics.agents, VM_STATES_A_TURN, now)
     }
 
     /// How long until a VM's state may be passed on, or a process that does not hear hangs.

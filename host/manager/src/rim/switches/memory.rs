@@ -1,7 +1,7 @@
 //! Which memory a switch's driver has, is to have, or had of an earlier manager.
 
 use super::{HeldMemory, SwitchDriver};
-use crate::core::ports::{Port, PortWay};
+use crate::core::ports::Port;
 use crate::process::started;
 use crate::rim::taps::DeclaredPort;
 use crate::rim::{Daemon, Kind};
@@ -142,9 +142,8 @@ impl Daemon {
 
     /// A port for a switch with DPDK by its name on the host.
     pub(super) fn switch_port(&self, name: &str) -> Option<Port> {
-        let clients = self.rim.core.catalog().clients.values();
-        let mut all = clients.flat_map(|c| c.ports.values().flatten());
-        all.find(|p| p.way == PortWay::Dpdk && p.tap == name).cloned()
+        let mut all = self.rim.core.catalog().dpdk_ports();
+        all.find(|(.., port)| port.tap == name).map(|(.., port)| port.clone())
     }
 
     /// The grants by which VMs have such ports now, once their services count for them, by

@@ -207,10 +207,8 @@ impl Daemon {
     }
 
     fn listen_to_switches(&mut self) {
-        let clients = self.rim.core.catalog().clients.values();
-        let wanted =
-            clients.flat_map(|c| c.ports.values().flatten()).any(|p| p.way == PortWay::Dpdk);
-        if !wanted || self.switches.listener.is_some() {
+        let is_wanted = self.rim.core.catalog().dpdk_ports().next().is_some();
+        if !is_wanted || self.switches.listener.is_some() {
             return;
         }
         let path = self.tree.ports_socket();

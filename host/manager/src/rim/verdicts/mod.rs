@@ -9,26 +9,27 @@ mod watched;
 
 use super::helpers::Helper;
 use super::links::PortVerdict;
+use super::packets::{HelperSaid, ToHelper, Untold, hear};
 use super::room::Room;
 use super::switchports::devargs;
 use super::{Daemon, Kind};
-use crate::core::catalog::{Catalog, Client};
+use crate::core::catalog::Catalog;
 use crate::core::limits::{HELPER_HANGS_MS, LINKS_A_TURN, LINKS_SILENT_MS, SWITCH_FOLDER_CHARS};
-use crate::core::ports::PortWay;
 pub(super) use plugs::PlugOf;
 use plugs::PlugOrders;
-use rustix::event::epoll::{self, EventFlags};
+use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vfun_admin::VmName;
+use vfun_admin::links::VmmAt;
 use vfun_admin::window::device_id;
 use vfun_hostnet::switch::Switch;
 use vfun_links::relay::{
-    FromLinks, PACKET_BYTES, PlugOrder, PlugWay, SaidVerdict, SwitchBridge, ToLinks, WatchedPort,
+    FromLinks, PACKET_BYTES, PlugAt, PlugOrder, PlugOutcome, PlugWay, SaidVerdict, SwitchBridge,
+    ToLinks, WatchedPort,
 };
 use vfun_rim::methods::*;
 use watched::{Taken, WatchedPorts};
@@ -62,29 +63,22 @@ impl Verdicts {
     }
 }
 
-/// What reading from the process came to.
-enum WatcherSaid {
-    Word(FromLinks),
-    Nothing,
-    /// It is not to be heard any more, and why.
-    Broken(String),
+/// What the process is still to be told: first what VMs wait for.
+struct UntoldWords<'a> {
+    plugs: &'a mut PlugOrders,
+    ports: &'a mut WatchedPorts,
 }
 
-fn hear(socket: &OwnedFd) -> WatcherSaid {
-    // One byte more than there may be, to see that there are more.
-    let mut bytes = [0; PACKET_BYTES + 1];
-    let got = rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT);
-    match got.map(|(n, _)| n) {
-        Ok(0) => WatcherSaid::Broken("it closed its socket".into()),
-        Ok(n) if n > PACKET_BYTES => {
-            WatcherSaid::Broken("it sent a packet that is too long".into())
+impl Untold for UntoldWords<'_> {
+    type Word = ToLinks;
+    fn next(&mut self, _: u64) -> Option<ToLinks> {
+        self.plugs.next().or_else(|| self.ports.next())
+    }
+    fn told(&mut self, _: u64, word: &ToLinks) {
+        match word {
+            ToLinks::Plug(_) => self.plugs.told(),
+            ToLinks::Port(_) => self.ports.told(),
         }
-        Ok(n) => match serde_json::from_slice(&bytes[..n]) {
-            Ok(said) => WatcherSaid::Word(said),
-            Err(e) => WatcherSaid::Broken(format!("it sent what is no word of it: {e}")),
-        },
-        Err(Errno::AGAIN | Errno::INTR) => WatcherSaid::Nothing,
-        Err(e) => WatcherSaid::Broken(format!("its socket failed: {e}")),
     }
 }
 
@@ -92,8 +86,7 @@ fn hear(socket: &OwnedFd) -> WatcherSaid {
 /// name the first one has it, as the switch does.
 fn declared(catalog: &Catalog, switch: &Switch, socket: &Path) -> BTreeMap<String, WatchedPort> {
     let mut all = BTreeMap::new();
-    let ports = catalog.clients.values().flat_map(|c: &Client| c.ports.values().flatten());
-    for port in ports.filter(|p| p.way == PortWay::Dpdk) {
+    for (.., port) in catalog.dpdk_ports() {
         let Some(bridge) = port.switch.clone() else { continue };
         // One that is longer than this is no address of a socket; the verdict says so.
         let run: String =
@@ -114,6 +107,22 @@ fn declared(catalog: &Catalog, switch: &Switch, socket: &Path) -> BTreeMap<Strin
 /// A reason for people, in which nothing moves a cursor.
 fn plain(why: &str) -> String {
     why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+trait Plain {
+    /// The same with a reason for people.
+    fn plain(self) -> Self;
+}
+
+impl Plain for PlugOutcome {
+    fn plain(self) -> Self {
+        match self {
+            PlugOutcome::Done | PlugOutcome::Already => self,
+            PlugOutcome::Failed(why) => PlugOutcome::Failed(plain(&why)),
+            PlugOutcome::Unreachable(why) => PlugOutcome::Unreachable(plain(&why)),
+            PlugOutcome::Kept(why) => PlugOutcome::Kept(plain(&why)),
+        }
+    }
 }
 
 impl Daemon {
@@ -141,7 +150,7 @@ impl Daemon {
             let orders = self.verdicts.as_mut().map(|v| v.plugs.end()).unwrap_or_default();
             for of in orders {
                 let why = format!("the {WHAT} ended meanwhile: it may have been done");
-                self.window_plugged(of, Err(why));
+                self.window_plugged(of, PlugOutcome::Unreachable(why));
             }
         }
     }
@@ -157,21 +166,19 @@ impl Daemon {
                 verdicts.room.try_again();
             }
             let Some(socket) = &verdicts.socket else { return };
-            let taken = match hear(socket) {
-                WatcherSaid::Word(FromLinks::Verdict(news)) => verdicts.ports.take(news),
-                WatcherSaid::Word(FromLinks::Plugged(answer)) => {
-                    verdicts.plugs.answer(&answer).map(|of| Taken::Plugged(of, answer.failed))
+            let taken = match hear(socket, PACKET_BYTES, "word of it") {
+                HelperSaid::Word(FromLinks::Verdict(news)) => verdicts.ports.take(news),
+                HelperSaid::Word(FromLinks::Plugged(answer)) => {
+                    verdicts.plugs.answer(&answer).map(|of| Taken::Plugged(of, answer.outcome))
                 }
-                WatcherSaid::Word(FromLinks::Alive) => Ok(Taken::Old),
-                WatcherSaid::Nothing => return,
-                WatcherSaid::Broken(why) => Err(why),
+                HelperSaid::Word(FromLinks::Alive) => Ok(Taken::Old),
+                HelperSaid::Nothing => return,
+                HelperSaid::Broken(why) => Err(why),
             };
             verdicts.heard = now;
             match taken {
                 Ok(Taken::Verdict(port, verdict)) => self.take_verdict(&port, verdict),
-                Ok(Taken::Plugged(of, failed)) => {
-                    self.window_plugged(of, failed.map_or(Ok(()), |why| Err(plain(&why))));
-                }
+                Ok(Taken::Plugged(of, outcome)) => self.window_plugged(of, outcome.plain()),
                 Ok(Taken::Old) => {}
                 Err(why) => return self.links_broken(&why),
             }
@@ -244,76 +251,35 @@ impl Daemon {
         let Some(socket) = socket.as_ref().filter(|_| !room.is_full()) else {
             return Ok(());
         };
-        for _ in 0..LINKS_A_TURN {
-            let Some(word) = plugs.next().or_else(|| ports.next()) else {
-                room.took();
-                break;
-            };
-            let bytes = serde_json::to_vec(&word).expect("paths are text");
-            match rustix::net::send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(_) => {
-                    match word {
-                        ToLinks::Plug(_) => plugs.told(),
-                        ToLinks::Port(_) => ports.told(),
-                    }
-                    room.took();
-                }
-                Err(Errno::AGAIN | Errno::NOBUFS) => {
-                    room.refused(now);
-                    break;
-                }
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e),
-            }
-        }
-        let Some(full) = room.watch() else { return Ok(()) };
-        let wanted = if full { EventFlags::OUT } else { EventFlags::empty() };
-        epoll::modify(&self.epoll, socket, Kind::LinksSocket.token(0), EventFlags::IN | wanted)
+        let to = ToHelper { socket, room, epoll: &self.epoll, kind: Kind::LinksSocket };
+        to.pass_on(&mut UntoldWords { plugs, ports }, LINKS_A_TURN, now)
     }
 
-    /// Has a further window plugged into a VM of it that runs. What came of it is told later, by
-    /// `window_plugged`.
+    /// Has a further window plugged into a VM that runs, or taken out of it. What came of it is
+    /// told later, by `window_plugged`.
     ///
     /// # Errors
     /// A sentence: it cannot even be tried.
-    pub(super) fn plug_window(&mut self, vm: &VmName, window: &str) -> Result<(), String> {
-        let rows = self.further_rows();
-        let row = rows.into_iter().find(|row| row.name == window);
-        let row = row.ok_or_else(|| format!("there is no window '{window}'"))?;
-        if let Some(why) = &row.trouble {
-            return Err(format!("window {window} is not there: {why}"));
-        }
-        if row.peers.iter().all(|peer| peer.vm != vm.to_string()) {
-            return Err(format!("window {window} is not one of VM {vm}"));
-        }
-        if row.file.to_str().is_none() {
-            return Err(format!("{}: this path is no text", row.file.display()));
-        }
-        self.order_plug(vm, window, PlugWay::In { file: row.file, bytes: row.bytes })
-    }
-
-    /// Has it taken out again, also if it is declared no more.
-    ///
-    /// # Errors
-    /// As [`Daemon::plug_window`].
-    #[expect(dead_code, reason = "direct links will call it")]
-    pub(super) fn unplug_window(&mut self, vm: &VmName, window: &str) -> Result<(), String> {
-        self.order_plug(vm, window, PlugWay::Out)
-    }
-
-    fn order_plug(&mut self, vm: &VmName, window: &str, way: PlugWay) -> Result<(), String> {
+    pub(super) fn order_plug(
+        &mut self,
+        vm: &VmName,
+        window: &str,
+        way: PlugWay,
+    ) -> Result<(), String> {
         let client = self.rim.core.catalog().client(&vm.client);
-        let qmp = client.and_then(|c| c.qmp.get(&vm.vm)).cloned().ok_or_else(|| {
-            format!("nobody says how VM {vm} is reached: write qmp = \"SOCKET\" into its client's manifest")
-        })?;
+        let vmm = match client.and_then(|c| c.vmms.get(&vm.vm)) {
+            Some(VmmAt::Qmp(socket)) => PlugAt::Qmp(socket.clone()),
+            Some(VmmAt::Libvirt(domain)) => PlugAt::Libvirt(domain.clone()),
+            None => {
+                return Err(format!(
+                    "nobody says how VM {vm} is reached: write qmp = \"SOCKET\" or libvirt = \"DOMAIN\" into its client's manifest"
+                ));
+            }
+        };
         let running = self.verdicts.as_mut().filter(|v| v.socket.is_some());
         let running = running.ok_or_else(|| format!("the {WHAT} does not run (vfund --links)"))?;
-        let of = PlugOf {
-            vm: vm.clone(),
-            window: window.to_owned(),
-            goes_in: matches!(way, PlugWay::In { .. }),
-        };
-        running.plugs.begin(of, PlugOrder { order: 0, qmp, id: device_id(window), way })
+        let of = PlugOf { vm: vm.clone(), window: window.to_owned(), goes_in: way != PlugWay::Out };
+        running.plugs.begin(of, PlugOrder { order: 0, vmm, id: device_id(window), way })
     }
 
     /// How long until more may be passed on, or a process that does not hear hangs.

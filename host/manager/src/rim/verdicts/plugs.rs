@@ -79,19 +79,19 @@ impl PlugOrders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfun_links::relay::PlugWay;
+    use vfun_links::relay::{PlugAt, PlugOutcome, PlugWay};
 
     fn of(vm: &str, goes_in: bool) -> PlugOf {
         PlugOf { vm: VmName::new("web", vm), window: "pair".into(), goes_in }
     }
 
     fn order() -> PlugOrder {
-        let (qmp, id) = ("/run/a.qmp".into(), "virtfun_pair".into());
-        PlugOrder { order: 0, qmp, id, way: PlugWay::Out }
+        let (vmm, id) = (PlugAt::Qmp("/run/a.qmp".into()), "virtfun_pair".into());
+        PlugOrder { order: 0, vmm, id, way: PlugWay::Out }
     }
 
     fn answered(order: u64) -> PlugAnswer {
-        PlugAnswer { order, failed: None }
+        PlugAnswer { order, outcome: PlugOutcome::Done }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::plugs::PlugOf;
 use std::collections::{BTreeMap, BTreeSet};
-use vfun_links::relay::{SaidVerdict, ToLinks, VerdictNews, WatchNews, WatchedPort};
+use vfun_links::relay::{PlugOutcome, SaidVerdict, ToLinks, VerdictNews, WatchNews, WatchedPort};
 
 /// A port as it is to be watched, without the number of its declaration.
 pub(super) type Port = WatchedPort;
@@ -20,8 +20,8 @@ pub(super) struct WatchedPorts {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     Verdict(String, SaidVerdict),
-    /// An order was carried out, or not, and why.
-    Plugged(PlugOf, Option<String>),
+    /// What came of an order.
+    Plugged(PlugOf, PlugOutcome),
     /// It is about what was declared before.
     Old,
 }

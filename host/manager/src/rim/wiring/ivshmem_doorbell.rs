@@ -19,7 +19,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use vfun_admin::Transport;
 use vfun_rim::keep::WindowNote;
 use vfun_rim::methods::*;
@@ -134,15 +134,7 @@ impl Daemon {
     fn listen_for_vm(&mut self, vm: VmOf<'_>) -> Result<(), String> {
         let path = self.tree.vm_socket(&vm.name());
         let at = |e: io::Error| format!("the VM's socket {}: {e}", path.display());
-        let _ = std::fs::remove_file(&path); // an earlier manager's; this one holds the lock
-        let listener = UnixListener::bind(&path).map_err(at)?;
-        listener.set_nonblocking(true).map_err(at)?;
-        // Whoever can connect is this VM, so not everybody can.
-        let mode = match kvm_group() {
-            Some(gid) if rustix::fs::chown(&path, None, Some(gid)).is_ok() => 0o660,
-            _ => 0o600,
-        };
-        std::fs::set_permissions(&path, Permissions::from_mode(mode)).map_err(at)?;
+        let listener = listen_for_qemu(&path).map_err(at)?;
         let id = self.fresh_id();
         self.watch(&listener, Kind::VmListener, id, EventFlags::IN).map_err(at)?;
         self.vm_sockets.insert(id, Socket { vm: vm.id(), listener, path });
@@ -237,8 +229,33 @@ impl Socket {
 }
 
 /// Sends a VM away.
-fn refuse(stream: &UnixStream) {
+pub(in crate::rim) fn refuse(stream: &UnixStream) {
     let _ = fdpass::send(stream, &REFUSED.to_le_bytes(), &[]);
+}
+
+/// A socket for the QEMU of a VM.
+pub(in crate::rim) fn listen_for_qemu(path: &Path) -> io::Result<UnixListener> {
+    let _ = std::fs::remove_file(path); // an earlier manager's; this one holds the lock
+    let listener = UnixListener::bind(path)?;
+    listener.set_nonblocking(true)?;
+    // Whoever can connect is this VM, so not everybody can.
+    let mode = match kvm_group() {
+        Some(gid) if rustix::fs::chown(path, None, Some(gid)).is_ok() => 0o660,
+        _ => 0o600,
+    };
+    std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+    Ok(listener)
+}
+
+/// Hands memory over for a device that nobody rings.
+pub(in crate::rim) fn hand_memory_over(
+    stream: &UnixStream,
+    memory: BorrowedFd<'_>,
+) -> io::Result<()> {
+    for (value, fd) in [(PROTOCOL, None), (FIRST_VM_PEER.into(), None), (MEMORY, Some(memory))] {
+        fdpass::send(stream, &value.to_le_bytes(), fd.as_slice())?;
+    }
+    Ok(())
 }
 
 /// What a newcomer is told, in QEMU's order.

@@ -4,6 +4,7 @@ use super::*;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use vfun_packet::limits::SILENCE_MS;
 use vfun_packet::{Closer, Fence, LinkPlace, LinkedReceiver, LinkedSender, Ring, Sender};
 
 const RING: u64 = vfun_packet::limits::RING_MIN;
@@ -107,7 +108,7 @@ impl World {
             to_b: Sender::new(fake(&s.b_host, &s.b), ring),
             closer: None,
             queue: VecDeque::new(),
-            handover: Handover::new(pages(s), words(), Had::default(), 1),
+            handover: Handover::new(pages(s), words(), Had::default(), SILENCE_MS, 1),
             driver: DriverView::There { id: 1, both: true },
             forcing: None,
             a_stopped: false,
@@ -128,6 +129,7 @@ impl World {
             pages(&self.shared),
             words(),
             Had { epoch: noted, over: false },
+            SILENCE_MS,
             self.now,
         );
         self.driver = DriverView::There { id: 50, both: true };
@@ -363,6 +365,22 @@ fn what_one_party_does_not_know_is_not_begun() {
 }
 
 #[test]
+fn a_vm_may_be_silent_for_as_long_as_the_manager_is_set_to() {
+    for silence in [SILENCE_MS, 700] {
+        let mut w = World::new();
+        w.handover = Handover::new(pages(&w.shared), words(), Had::default(), silence, w.now);
+        w.handover.wish(Wish::Direct);
+        w.until_state(LinkState::Direct);
+        w.a_stopped = true;
+        w.handover.wish(Wish::Wait);
+        let since = w.now;
+        w.until(|w| w.count(LinkAct::Force { epoch: 1 }) == 1);
+        let waited = w.now - since;
+        assert!((silence..silence + 10).contains(&waited), "{waited} of {silence}");
+    }
+}
+
+#[test]
 fn a_silent_sender_is_turned_by_the_driver_and_its_memory_is_not_used_again() {
     let mut w = World::direct();
     w.a_stopped = true;
@@ -465,7 +483,8 @@ fn another_manager_finds_a_link_that_is_over_and_takes_it_out() {
     w.a_stopped = true;
     w.handover.wish(Wish::Wait);
     w.until(|w| w.acts.contains(&LinkAct::NoteOver));
-    w.handover = Handover::new(pages(&w.shared), words(), Had { epoch: 1, over: true }, w.now);
+    let had = Had { epoch: 1, over: true };
+    w.handover = Handover::new(pages(&w.shared), words(), had, SILENCE_MS, w.now);
     let b_in = |w: &World| w.shared.b_host[LINK_IN].load(Ordering::Relaxed);
     assert_eq!((b_in(&w), w.handover.state().0), (0, LinkState::Over));
     w.acts.clear();
