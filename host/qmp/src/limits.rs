@@ -10,3 +10,8 @@ pub const EVENTS_MAX: usize = 1024;
 pub const ANSWER: Duration = Duration::from_secs(10);
 /// How long QEMU may take to let go of the connection before.
 pub const NEXT: Duration = Duration::from_secs(2);
+/// How long QEMU may take to forget memory of a device that went out: milliseconds, or seconds where other work keeps its
+/// threads off the processors.
+pub const FORGETS: Duration = Duration::from_secs(10);
+/// Between two looks whether it has.
+pub const FORGETS_LOOK: Duration = Duration::from_millis(20);
