@@ -10,6 +10,7 @@ mod debian;
 mod guest;
 mod libvirt;
 mod links;
+mod links_features;
 mod links_figures;
 mod links_module;
 mod module;
