@@ -13,6 +13,7 @@ mod links;
 mod links_features;
 mod links_figures;
 mod links_module;
+mod links_trouble;
 mod module;
 mod module_host;
 mod module_pages;
