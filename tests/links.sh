@@ -3,7 +3,10 @@
 # tests/built.py built; installs DPDK's packages and fetches Open vSwitch.
 #
 #   tests/links.sh           they come and go under traffic
+#   tests/links.sh features  each feature of the switch, switched on and off under traffic
+#   tests/links.sh trouble   one of the two VMs is stopped, killed, started again, or writes anything
 #   tests/links.sh figures   what they cost beside the way through the switch
+#   tests/links.sh handovers how long it takes that they come and go
 set -eu
 cd "$(dirname "$0")/.."
 VFUN_OVS_DIR=$(packaging/ovs-dpdk.sh)
@@ -11,11 +14,19 @@ VFUN_DPDK_DRIVER=$(packaging/dpdk.sh)
 export VFUN_OVS_DIR VFUN_DPDK_DRIVER
 packaging/guest-kernel.sh >/dev/null
 packaging/kmod.sh >/dev/null
-if [ "${1-}" = figures ]; then
-    VFUN_NET_PROGRAMS=$(packaging/net-programs.sh)
-    export VFUN_NET_PROGRAMS
-    PATH="$VFUN_OVS_DIR:$PATH" VFUN_LINKS_FIGURES=1 \
-        exec tests/built.py run vfun-tests-vm -- links_figures:: --nocapture --test-threads 1
-fi
+case "${1-}" in
+    '') tests=links:: ;;
+    features | trouble) tests=links_$1:: ;;
+    figures | handovers)
+        tests=links_$1::
+        VFUN_NET_PROGRAMS=$(packaging/net-programs.sh)
+        VFUN_LINKS_FIGURES=1
+        export VFUN_NET_PROGRAMS VFUN_LINKS_FIGURES
+        ;;
+    *)
+        echo "tests/links.sh: there is no '$1', but features, trouble, figures and handovers" >&2
+        exit 2
+        ;;
+esac
 # vfund finds ovs-vsctl there.
-PATH="$VFUN_OVS_DIR:$PATH" exec tests/built.py run vfun-tests-vm -- links:: --nocapture
+PATH="$VFUN_OVS_DIR:$PATH" exec tests/built.py run vfun-tests-vm -- "$tests" --nocapture --test-threads 1

@@ -12,6 +12,7 @@ mod libvirt;
 mod links;
 mod links_features;
 mod links_figures;
+mod links_handovers;
 mod links_module;
 mod links_trouble;
 mod module;
