@@ -3,7 +3,10 @@
 # tests/built.py built; installs DPDK's packages and fetches Open vSwitch.
 #
 #   tests/links.sh           they come and go under traffic
+#   tests/links.sh features  each feature of the switch, switched on and off under traffic
+#   tests/links.sh trouble   one of the two VMs is stopped, killed, started again, or writes anything
 #   tests/links.sh figures   what they cost beside the way through the switch
+#   tests/links.sh handovers how long it takes that they come and go
 #   tests/links.sh chain     the same of chains of two, four and eight guests
 #   tests/links.sh rates     `vfun bench links` with this driver and this switch: packets a second,
 #                            beside the switch; options of that may follow, such as --rounds 2
@@ -20,13 +23,18 @@ fi
 packaging/guest-kernel.sh >/dev/null
 packaging/kmod.sh >/dev/null
 case "${1-}" in
-figures | chain)
-    VFUN_NET_PROGRAMS=$(packaging/net-programs.sh)
-    export VFUN_NET_PROGRAMS
-    [ "$1" = chain ] && export VFUN_LINKS_CHAIN=1 || export VFUN_LINKS_FIGURES=1
-    PATH="$VFUN_OVS_DIR:$PATH" \
-        exec tests/built.py run vfun-tests-vm -- "links_$1::" --nocapture --test-threads 1
-    ;;
+    '') tests=links:: ;;
+    features | trouble) tests=links_$1:: ;;
+    figures | handovers | chain)
+        tests=links_$1::
+        VFUN_NET_PROGRAMS=$(packaging/net-programs.sh)
+        VFUN_LINKS_FIGURES=1
+        export VFUN_NET_PROGRAMS VFUN_LINKS_FIGURES
+        ;;
+    *)
+        echo "tests/links.sh: there is no '$1', but features, trouble, figures, handovers, chain and rates" >&2
+        exit 2
+        ;;
 esac
 # vfund finds ovs-vsctl there.
-PATH="$VFUN_OVS_DIR:$PATH" exec tests/built.py run vfun-tests-vm -- links:: --nocapture
+PATH="$VFUN_OVS_DIR:$PATH" exec tests/built.py run vfun-tests-vm -- "$tests" --nocapture --test-threads 1

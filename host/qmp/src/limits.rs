@@ -19,3 +19,8 @@ pub const VIRSH_LOOK: Duration = Duration::from_secs(10);
 pub const VIRSH_CHANGE: Duration = Duration::from_secs(45);
 /// Between two looks whether a domain has let go of a device: each is a process.
 pub const VIRSH_AGAIN: Duration = Duration::from_millis(50);
+/// How long QEMU may take to forget memory of a device that went out: milliseconds, or seconds where other work keeps its
+/// threads off the processors.
+pub const FORGETS: Duration = Duration::from_secs(10);
+/// Between two looks whether it has.
+pub const FORGETS_LOOK: Duration = Duration::from_millis(20);

@@ -1,6 +1,7 @@
 //! A window into a VM that runs, and out of it.
 
 use crate::client::Qmp;
+use crate::limits::{FORGETS, FORGETS_LOOK};
 use crate::ports::{self, Device};
 use crate::{Fault, Refusal};
 use serde_json::{Value, json};
@@ -120,6 +121,29 @@ fn remove_backend(qmp: &mut Qmp, id: &str) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Waits until QEMU has forgotten memory of this name. It does so some time after the device went out, and ends itself
+/// if memory of the same name comes to the same place before (seen with 7.2: "RAMBlock already registered").
+fn wait_until_forgotten(qmp: &mut Qmp, id: &str) -> Result<(), Fault> {
+    let until = Instant::now() + FORGETS;
+    loop {
+        let all =
+            qmp.try_ask("human-monitor-command", json!({ "command-line": "info ramblock" }))?;
+        // One that does not say is believed to be done.
+        let all = all.ok().and_then(|all| all.as_str().map(str::to_owned)).unwrap_or_default();
+        let names = all.lines().filter_map(|line| line.split_whitespace().next());
+        if !names.into_iter().any(|name| name.rsplit('/').next() == Some(id)) {
+            return Ok(());
+        }
+        if Instant::now() > until {
+            return Err(Fault::failed(format!(
+                "QEMU has memory named {id} still, of a device that went out before"
+            ))
+            .advise("ask again: this machine may only be busy; if it lasts, start the VM again"));
+        }
+        std::thread::sleep(FORGETS_LOOK);
+    }
+}
+
 /// Plugs a window in. `is_free` refuses one that is in another VM, once it is known that it is
 /// not in this one; QEMU has not been told anything then.
 ///
@@ -145,6 +169,7 @@ pub fn attach<E: From<Fault>>(
     };
     // Left by an attempt that did not come to its end.
     remove_backend(&mut qmp, &backend_id)?;
+    wait_until_forgotten(&mut qmp, &backend_id)?;
     let began = Instant::now();
     qmp.try_ask(backend, arguments)?.map_err(|r| refused("the window", &r))?;
     device["id"] = json!(id);

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod collectors;
 pub mod debian;
 pub mod fakehost;
 pub mod flow;
@@ -10,6 +11,7 @@ pub mod handover;
 pub mod holder;
 pub mod libvirt;
 pub mod linkedworld;
+pub mod linkwords;
 pub mod module;
 pub mod nested;
 pub mod netns;
@@ -24,6 +26,7 @@ pub mod pinger;
 pub mod queues;
 pub mod roundtrip;
 pub mod runs;
+pub mod scribble;
 pub mod tally;
 pub mod testpmd;
 pub mod users;

@@ -32,7 +32,8 @@ fn number(bytes: &[u8]) -> Option<u64> {
 
 /// Hears numbers on a port and writes each into a file, with its time; never answers.
 pub fn sink(port: u16, file: &Path) -> ! {
-    let socket = UdpSocket::bind(("0.0.0.0", port)).expect("the port is free");
+    // What comes while this program is not let run waits there.
+    let socket = crate::pinger::socket(([0, 0, 0, 0], port).into());
     let (mut file, began) = (File::create(file).expect("a new file"), Instant::now());
     let mut bytes = [0; 64];
     loop {
@@ -67,19 +68,36 @@ pub struct Order {
     pub late: usize,
 }
 
-/// What [`sink`] wrote of numbers from 0 on.
-pub fn order(file: &Path, sent: u64) -> Order {
+/// What [`sink`] wrote of these numbers.
+pub fn order(file: &Path, sent: Range<u64>) -> Order {
     let bytes = std::fs::read(file).expect("what was heard");
     let came = bytes.chunks_exact(RECORD).map(|b| number(&b[..8]).expect("eight bytes"));
     let (mut seen, mut next, mut repeated, mut late) = (HashSet::new(), 0, 0, 0);
-    for n in came.filter(|n| *n < sent) {
+    for n in came.filter(|n| sent.contains(n)) {
         match seen.insert(n) {
             false => repeated += 1,
             true if n < next => late += 1,
             true => next = n,
         }
     }
-    Order { lost: sent as usize - seen.len(), repeated, late }
+    Order { lost: (sent.end - sent.start) as usize - seen.len(), repeated, late }
+}
+
+/// Times between numbers that [`sink`] wrote one after the other, of these numbers, in µs, in order of length.
+pub fn gaps(file: &Path, of: Range<u64>) -> Vec<u64> {
+    let bytes = std::fs::read(file).expect("what was heard");
+    let word = |b: &[u8]| number(b).expect("eight bytes");
+    let all = bytes.chunks_exact(RECORD).map(|b| (word(&b[..8]), word(&b[8..])));
+    let at: Vec<u64> = all.filter(|(n, _)| of.contains(n)).map(|(_, ns)| ns / 1000).collect();
+    let mut gaps: Vec<u64> = at.windows(2).map(|w| w[1].saturating_sub(w[0])).collect();
+    gaps.sort_unstable();
+    gaps
+}
+
+/// The last number that [`sink`] wrote, if there is one.
+pub fn last(file: &Path) -> Option<u64> {
+    let bytes = std::fs::read(file).expect("what was heard");
+    number(&bytes.chunks_exact(RECORD).next_back()?[..8])
 }
 
 /// Sends so many numbers at an even pace.
@@ -125,6 +143,12 @@ impl Listener {
             }
         });
         listener
+    }
+
+    /// When the last packet came, if one did.
+    pub fn last(&self) -> Option<Instant> {
+        let arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        arrivals.last().map(|(_, at)| self.began + *at)
     }
 
     /// The packets of a time, from the first one that came after its begin to the first one that

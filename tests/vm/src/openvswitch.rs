@@ -175,10 +175,36 @@ impl OpenVSwitch {
     }
 
     fn succeeds(&self, program: &str, words: &[&str]) -> String {
+        let said = self.tries(program, words);
+        said.unwrap_or_else(|e| panic!("{program} {words:?}: {e}\n{}", self.log()))
+    }
+
+    /// What one of its programs says, or what it complains of.
+    fn tries(&self, program: &str, words: &[&str]) -> Result<String, String> {
         let out = self.command(program, words).output().unwrap();
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "{program} {words:?}: {said}\n{}", self.log());
-        String::from_utf8_lossy(&out.stdout).trim().to_owned()
+        let said = if out.status.success() { out.stdout } else { out.stderr };
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
+        if out.status.success() { Ok(said) } else { Err(said) }
+    }
+
+    /// A command as operators write it: `v` and words for ovs-vsctl, `f` and a question in OpenFlow 1.4 about a
+    /// bridge, `a` and words for ovs-appctl. What it complains of is no failure here.
+    pub fn tries_line(&self, line: &str) -> Result<String, String> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (db, bridge);
+        match words[..] {
+            ["v", ref rest @ ..] => {
+                db = format!("--db=unix:{}", self.path("db.sock"));
+                self.tries("ovs-vsctl", &[&[&*db, "--timeout=60"], rest].concat())
+            }
+            ["f", question, name, ref rest @ ..] => {
+                bridge = format!("unix:{}", self.path(&format!("{name}.mgmt")));
+                let begin = ["-O", "OpenFlow14", question, &*bridge];
+                self.tries("ovs-ofctl", &[&begin, rest].concat())
+            }
+            ["a", ref rest @ ..] => self.tries("ovs-appctl", rest),
+            _ => panic!("{line}"),
+        }
     }
 
     fn runs(&mut self, program: &str, words: &[&str]) {

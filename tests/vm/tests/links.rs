@@ -34,6 +34,8 @@ pub struct Pair<G = Guest> {
     pub stand: Stand,
     pub guests: [G; 2],
     folder: tempfile::TempDir,
+    /// The operator plugs memory into the first one.
+    by_hand: bool,
 }
 
 /// By these lines the manager reaches the QEMUs of the VMs by itself.
@@ -71,19 +73,18 @@ pub fn address(n: usize) -> String {
     format!("10.9.0.{}", 10 + n)
 }
 
-/// The port's name on the host.
-fn tap<G>(pair: &Pair<G>, n: usize) -> String {
-    let all = json(&pair.stand, &["port", "list"]);
-    let vm = format!("{CLIENT}/{}", VMS[n]);
-    let of = |p: &&Value| p["vm"] == VMS[n] || p["vm"] == vm.as_str();
-    let found = all.as_array().unwrap().iter().find(of);
-    found.unwrap_or_else(|| panic!("{all}"))["tap"].as_str().unwrap().to_owned()
-}
-
 impl Pair {
     /// The operator plugs into the first VM, and the manager into the second one.
     pub fn start(files: &[(PathBuf, String)]) -> Pair {
-        Self::with(files, |stand| [String::new(), by_qmp(stand, VMS[1])], &[])
+        Pair::reached(files, &VMS[1..])
+    }
+
+    /// The same where the manager reaches these.
+    pub fn reached(files: &[(PathBuf, String)], reached: &[&str]) -> Pair {
+        let line = |stand: &Stand, vm: &&str| {
+            if reached.contains(vm) { by_qmp(stand, vm) } else { String::new() }
+        };
+        Pair::with(files, |stand| VMS.each_ref().map(|vm| line(stand, vm)), &[])
     }
 
     fn with(
@@ -95,15 +96,28 @@ impl Pair {
         let ovs = folder.path().join("ovs");
         let (switch, stand) =
             network_with(&ovs, Way::Dpdk, &[&["--ports", "--links"], options].concat());
-        stand.add_client(&manifest(&reached(&stand))).unwrap();
+        let reached = reached(&stand);
+        stand.add_client(&manifest(&reached)).unwrap();
         let configs = VMS.map(|vm| config(&stand, vm, files));
         let guests = std::thread::scope(|s| {
             let boots = configs.each_ref().map(|c| s.spawn(|| boot(c)));
             boots.map(|b| b.join().unwrap())
         });
-        let pair = Pair { switch, stand, guests, folder };
+        let by_hand = reached[0].is_empty();
+        let pair = Pair { switch, stand, guests, folder, by_hand };
         pair.up();
         pair
+    }
+
+    /// Another guest in the place of one that is gone.
+    pub fn boots(&mut self, n: usize) {
+        self.guests[n] = boot(&config(&self.stand, VMS[n], &[]));
+        self.prepares(n);
+    }
+
+    /// Takes the memory that both have out of a guest; the operator gives it back by [`plug`](Self::plug).
+    pub fn unplug(&self, n: usize) {
+        json(&self.stand, &["detach", "--qmp", &qmp(&self.stand, VMS[n]), "--window", "pair"]);
     }
 
     /// Joins them, and gives both memory in common.
@@ -115,32 +129,68 @@ impl Pair {
         self.plug(VMS[0]);
     }
 
-    fn plug(&self, vm: &str) {
+    pub fn plug(&self, vm: &str) {
         json(&self.stand, &["attach", "--qmp", &qmp(&self.stand, vm), "--window", "pair"]);
     }
 }
 
 impl<G: Runs> Pair<G> {
+    /// The port's name on the host.
+    pub fn tap(&self, n: usize) -> String {
+        let all = json(&self.stand, &["port", "list"]);
+        let vm = format!("{CLIENT}/{}", VMS[n]);
+        let of = |p: &&Value| p["vm"] == VMS[n] || p["vm"] == vm.as_str();
+        let found = all.as_array().unwrap().iter().find(of);
+        found.unwrap_or_else(|| panic!("{all}"))["tap"].as_str().unwrap().to_owned()
+    }
+
     /// Both VMs have their interfaces.
     fn up(&self) {
-        for (n, guest) in self.guests.iter().enumerate() {
-            load(guest);
-            crate::ports::up(guest, 10 + n as u8);
-            // Else the kernel sends frames when it wants to.
-            ok(guest, "echo 1 > /proc/sys/net/ipv6/conf/eth1/disable_ipv6; true");
-        }
+        (0..2).for_each(|n| self.prepares(n));
+    }
+
+    /// Gives a guest that has just come up its interface.
+    pub fn prepares(&self, n: usize) {
+        let guest = &self.guests[n];
+        load(guest);
+        crate::ports::up(guest, 10 + n as u8);
+        // Else the kernel sends frames when it wants to.
+        ok(guest, "echo 1 > /proc/sys/net/ipv6/conf/eth1/disable_ipv6; true");
     }
 
     /// Rules that send all frames of each port to the other one, and nothing else.
     pub fn join(&self) {
-        let [a, b] = [tap(self, 0), tap(self, 1)];
+        let [a, b] = [self.tap(0), self.tap(1)];
         self.switch.ofctl("del-flows", BRIDGE, &[]);
         self.switch.ofctl("add-flow", BRIDGE, &[&format!("in_port={a},actions=output:{b}")]);
         self.switch.ofctl("add-flow", BRIDGE, &[&format!("in_port={b},actions=output:{a}")]);
     }
 
-    fn rows(&self) -> Vec<Value> {
+    pub fn rows(&self) -> Vec<Value> {
         json(&self.stand, &["links"]).as_array().expect("rows").clone()
+    }
+
+    /// Waits until frames of the first guest go over a link. A guest that a busy machine did not let run at a turn has lost
+    /// its link, and the memory goes in anew.
+    pub fn linked(&self) {
+        let row = || self.rows().into_iter().find(|r| r["from"]["vm"] == VMS[0]).expect("a port");
+        let is_barred = |r: &Value| r["why"].as_str().is_some_and(|w| w.contains("unplug it"));
+        let mut last = Value::Null;
+        for _ in 0..2000 {
+            last = row();
+            if last["state"] == "direct" {
+                return;
+            }
+            if is_barred(&last) {
+                self.unplug(0);
+                if self.by_hand {
+                    self.plug(VMS[0]);
+                }
+                until("the memory is let be used", || !is_barred(&row()));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("no link: {last}\n{}\n{}", self.stand.log(), self.switch.log());
     }
 
     /// Waits until frames of both directions go over a link, or both through the switch.
@@ -149,7 +199,7 @@ impl<G: Runs> Pair<G> {
     }
 
     /// The same of what these VMs send.
-    fn wait(&self, state: &str, from: &[&str]) {
+    pub fn wait(&self, state: &str, from: &[&str]) {
         let mut last = vec![];
         let end = std::time::Instant::now() + Duration::from_secs(20);
         while std::time::Instant::now() < end {
@@ -173,7 +223,7 @@ impl<G: Runs> Pair<G> {
     }
 
     fn turn(&self, what: &str) {
-        let [a, b] = &[tap(self, 0), tap(self, 1)];
+        let [a, b] = &[self.tap(0), self.tap(1)];
         for (from, to) in [(a, b), (b, a)] {
             tell(&self.stand, &["links", what, from, to]);
         }
@@ -197,7 +247,9 @@ impl<G: Runs> Pair<G> {
             from,
             "for i in $(seq 600); do test -e /tmp/sent && exit 0; usleep 100000; done; exit 1",
         );
-        ok(to, &format!("usleep 500000; vfun-vm-app udp-order /tmp/heard {NUMBERS}")).trim().into()
+        ok(to, &format!("usleep 500000; vfun-vm-app udp-order /tmp/heard 0 {NUMBERS}"))
+            .trim()
+            .into()
     }
 
     fn pings(&self, count: u32) {
@@ -207,7 +259,7 @@ impl<G: Runs> Pair<G> {
     }
 }
 
-fn signal(pid: u32, signal: Signal) {
+pub fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
 }
 
@@ -228,7 +280,7 @@ fn counts_agree(pair: &Pair, before: &[Counted]) {
 
 /// Of each port.
 fn counts(pair: &Pair) -> Vec<Counted> {
-    let of = |n: usize| [counted(&pair.switch, &tap(pair, n)), counted_in(&pair.guests[n])];
+    let of = |n: usize| [counted(&pair.switch, &pair.tap(n)), counted_in(&pair.guests[n])];
     (0..2).map(of).collect()
 }
 
@@ -260,19 +312,19 @@ fn two_guests_go_past_a_stock_switch_and_come_back() {
 
     // The operator wants none.
     pair.want(false);
-    pair.pings(20);
+    others_need_the_switch(&pair);
     pair.want(true);
 
     others_die(&mut pair);
 
     // Without the memory it goes by the switch.
-    json(&pair.stand, &["detach", "--qmp", &qmp(&pair.stand, "a"), "--window", "pair"]);
+    pair.unplug(0);
     pair.both("switch");
     pair.pings(20);
     pair.plug("a");
     pair.both("direct");
     pair.pings(20);
-    let [a, b] = [tap(&pair, 0), tap(&pair, 1)];
+    let [a, b] = [pair.tap(0), pair.tap(1)];
     let said = tell(&pair.stand, &["links", "explain", &a, &b]);
     assert!(said.contains("direct"), "{said}");
     pair.guests.iter().for_each(healthy);
@@ -352,7 +404,7 @@ fn two_domains_of_libvirt_get_a_window_by_themselves_and_lose_it_again() {
         let row = json(&stand, &["client", "show", &format!("{CLIENT}/{vm}")]);
         libvirtd.boot(&config(&stand, vm, &[]), row["libvirt"].as_str().expect("an element"))
     });
-    let pair = Pair { switch, stand, guests, folder };
+    let pair = Pair { switch, stand, guests, folder, by_hand: false };
     pair.up();
     pair.join();
     pair.both("direct");
@@ -398,21 +450,52 @@ fn a_guest_keeps_it(pair: &Pair) {
     assert_eq!(devices(&pair.guests[0]), "1", "the other one has let go of it");
 }
 
+/// Frames that a guest has sent over its link and has taken from it, as its kernel module counts them.
+fn over_link(guest: &Guest) -> [u64; 2] {
+    let said = ok(guest, "portstats eth1");
+    ["link_sent ", "link_taken "].map(|of| {
+        let line = said.lines().find_map(|l| l.strip_prefix(of));
+        line.unwrap_or_else(|| panic!("{said}")).trim().parse().unwrap()
+    })
+}
+
+/// Pings go over the links, there and back: both guests say so.
+fn stays_direct(pair: &Pair, while_: &str) {
+    const PINGS: u64 = 50;
+    let before = pair.guests.each_ref().map(over_link);
+    let ping = format!("ping -c {PINGS} -i 0.02 -W 2 {}", address(1));
+    let said = pair.guests[0].run(&ping, Duration::from_secs(60)).unwrap().text();
+    assert!(said.contains(" 0% packet loss"), "{while_}: {said}");
+    let after = pair.guests.each_ref().map(over_link);
+    let grown = |n: usize| (0..2).all(|w| after[n][w] >= before[n][w] + PINGS);
+    assert!(grown(0) && grown(1), "{while_}: {before:?} {after:?}");
+}
+
 /// With the switch and the manager stopped, frames go on.
 fn nobody_is_needed(pair: &Pair) {
     let all = [pair.switch.pid(), pair.stand.pid()];
     all.iter().for_each(|pid| signal(*pid, Signal::STOP));
-    let said = pair.guests[0]
-        .run(&format!("ping -c 50 -i 0.02 -W 2 {}", address(1)), Duration::from_secs(60));
+    stays_direct(pair, "the switch and the manager are stopped");
     all.iter().for_each(|pid| signal(*pid, Signal::CONT));
-    let said = said.unwrap().text();
-    assert!(said.contains(" 0% packet loss"), "{said}");
     pair.both("direct");
+}
+
+/// Without links, frames need the switch.
+fn others_need_the_switch(pair: &Pair) {
+    pair.pings(20);
+    signal(pair.switch.pid(), Signal::STOP);
+    let before = pair.guests.each_ref().map(over_link);
+    let ping = format!("ping -c 5 -i 0.2 -W 1 {}", address(1));
+    let said = pair.guests[0].run(&ping, Duration::from_secs(60)).unwrap().text();
+    signal(pair.switch.pid(), Signal::CONT);
+    assert!(said.contains(" 100% packet loss"), "{said}");
+    assert_eq!(before, pair.guests.each_ref().map(over_link));
+    pair.pings(20);
 }
 
 /// A mirror that comes while frames are under way ends the link, and sees each frame from then on.
 fn a_mirror_sees_all(pair: &Pair) {
-    let (switch, from) = (&pair.switch, tap(pair, 0));
+    let (switch, from) = (&pair.switch, pair.tap(0));
     switch.vsctl(&format!("add-port {BRIDGE} mirror -- set Interface mirror type=internal"));
     vfun_tests_vm::netns::ip("link set mirror up");
     pair.both("direct");
@@ -441,7 +524,7 @@ fn a_mirror_sees_all(pair: &Pair) {
 
 /// Numbered frames while the rules change again and again.
 fn flips_lose_nothing(pair: &Pair) {
-    let [a, b] = [tap(pair, 0), tap(pair, 1)];
+    let [a, b] = [pair.tap(0), pair.tap(1)];
     let flips = || {
         let mut flips = 0;
         let end = std::time::Instant::now() + Duration::from_micros(EVERY * NUMBERS);
@@ -473,7 +556,10 @@ fn others_die(pair: &mut Pair) {
     pair.pings(50);
 
     pair.stand.kill_vfund();
-    pair.pings(50);
+    stays_direct(pair, "there is no manager");
+    signal(pair.switch.pid(), Signal::STOP);
+    stays_direct(pair, "there is no manager, and the switch is stopped");
+    signal(pair.switch.pid(), Signal::CONT);
     let folder = pair.folder.path().join("ovs");
     let (rundir, path) = finds(&folder);
     pair.stand.start_with(&[("OVS_RUNDIR", &*rundir), ("PATH", &*path)]);

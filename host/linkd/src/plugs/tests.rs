@@ -31,13 +31,15 @@ struct Qemu {
     asked: Sender<(String, Value)>,
     /// The windows that are in the machine.
     has: Vec<String>,
+    /// Memory of windows that went out, and how often it is still shown.
+    keeps: Vec<(String, u32)>,
 }
 
 impl Qemu {
     fn start(at: &Path) -> Receiver<(String, Value)> {
         let (asked, heard) = channel();
         let listener = UnixListener::bind(at).unwrap();
-        let mut qemu = Qemu { asked, has: vec![] };
+        let mut qemu = Qemu { asked, has: vec![], keeps: vec![] };
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 qemu.serve(stream.unwrap());
@@ -87,11 +89,25 @@ impl Qemu {
                 }
             }
             "device_add" => {
+                let memory = arguments["memdev"].as_str().unwrap();
+                // QEMU ends itself then.
+                assert!(!self.keeps.iter().any(|(name, _)| name == memory), "already registered");
                 self.has.push(arguments["id"].as_str().unwrap().to_owned());
                 json!({"return": {}})
             }
+            "human-monitor-command" => {
+                assert_eq!(arguments["command-line"], "info ramblock");
+                let line =
+                    |(name, _): &(String, u32)| format!("0000:00:08.0:00.0/{name}  4 KiB  0x0\r\n");
+                let all: String = self.keeps.iter().map(line).collect();
+                self.keeps.iter_mut().for_each(|(_, shown)| *shown -= 1);
+                self.keeps.retain(|(_, shown)| *shown > 0);
+                json!({"return": format!("Block Name    PSize  Offset\r\n{all}")})
+            }
             "device_del" => {
                 self.has.retain(|name| arguments["id"] != *name);
+                let memory = arguments["id"].as_str().unwrap().trim_end_matches("-device");
+                self.keeps.push((memory.to_owned(), 3));
                 json!({"return": {}})
             }
             "object-del" | "chardev-remove" => refused,
@@ -149,6 +165,10 @@ fn a_window_goes_into_a_vm_and_out_again() {
     assert!(asked.contains(&"device_del".to_owned()), "{asked:?}");
     plugs.begin(order(4, &qmp, "virtfun_pair", PlugWay::Out));
     assert_eq!(done(&answers), PlugAnswer { order: 4, outcome: PlugOutcome::Already });
+    // In again once QEMU has forgotten the memory.
+    plugs.begin(order(5, &qmp, "virtfun_pair", into()));
+    assert_eq!(done(&answers), PlugAnswer { order: 5, outcome: PlugOutcome::Done });
+    next(&heard, "device_add");
 }
 
 #[test]

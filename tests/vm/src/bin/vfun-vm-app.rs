@@ -14,6 +14,7 @@
 //!                                           the window of this PCI device, for others' handles
 //!   vfun-vm-app word RESOURCE OFFSET [HEX]  the word there in the window of this PCI device,
 //!                                           and writes another one
+//!   vfun-vm-app scribble RESOURCE SEED      writes anything into this memory of a PCI device
 //!   vfun-vm-app bulk                        has the host's driver fill a buffer, says so,
 //!                                           and waits for the buffer's end
 //!   vfun-vm-app bond-agent BOND FILE        the agent's own steps, by the order in the file;
@@ -23,8 +24,11 @@
 //!   vfun-vm-app udp-sink PORT FILE          hears numbers, and writes them into the file
 //!   vfun-vm-app udp-heard FILE FROM TO      how many of these numbers did not come, and the
 //!                                           longest time between two that did, ms
-//!   vfun-vm-app udp-order FILE COUNT        of so many numbers from 0 on: how many did not come,
-//!                                           came again, and came behind a later one
+//!   vfun-vm-app udp-order FILE FROM TO      of these numbers: how many did not come, came again,
+//!                                           and came behind a later one
+//!   vfun-vm-app udp-gaps FILE FROM TO       times between these numbers, µs: the median, p99.9, and
+//!                                           the longest
+//!   vfun-vm-app udp-last FILE               the last number that came
 //!   vfun-vm-app udp-source TO EVERY [COUNT] sends a number each so many µs
 //!   vfun-vm-app fill HOW BYTES HEX          has the host's driver fill a buffer with each byte
 //!                                           of HEX, all at once; HOW may be 'contiguous'
@@ -60,11 +64,34 @@ fn main() -> ExitCode {
         ["word", resource, offset, hex] => {
             word(Path::new(resource), number(offset), Some(bytes(hex)))
         }
+        ["scribble", resource, seed] => {
+            vfun_tests_vm::scribble::without_end(Path::new(resource), number(seed))
+        }
         ["bulk"] => bulk(),
         ["bond-agent", bond, file] => vfun_tests_vm::orders::agent(bond, file.into()),
         ["port", name, address] => {
             vfun_tests_vm::ownport::serve(name, address.parse().expect("an address"))
         }
+        ["fill", how, size, hex] => {
+            let request = BufferRequest::new(number(size) as usize);
+            fill(request.contiguous(*how == "contiguous"), &bytes(hex))
+        }
+        other => datagrams(other),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            let shown = format!("{e:?}");
+            let name: String = shown.chars().take_while(char::is_ascii_alphanumeric).collect();
+            println!("error {name}: {e}");
+            ExitCode::from(7)
+        }
+    }
+}
+
+/// What begins with `udp-`.
+fn datagrams(words: &[&str]) -> Result<()> {
+    match words {
         ["udp-echo", port] => udp_echo(number(port) as u16),
         ["udp-sink", port, file] => oneway::sink(number(port) as u16, Path::new(file)),
         ["udp-heard", file, from, to] => {
@@ -72,10 +99,20 @@ fn main() -> ExitCode {
             println!("{lost} {ms}");
             Ok(())
         }
-        ["udp-order", file, sent] => {
+        ["udp-order", file, from, to] => {
             let oneway::Order { lost, repeated, late } =
-                oneway::order(Path::new(file), number(sent));
+                oneway::order(Path::new(file), number(from)..number(to));
             println!("{lost} {repeated} {late}");
+            Ok(())
+        }
+        ["udp-gaps", file, from, to] => {
+            let gaps = oneway::gaps(Path::new(file), number(from)..number(to));
+            let at = |share: f64| gaps[((gaps.len() - 1) as f64 * share) as usize];
+            println!("{} {} {}", at(0.5), at(0.999), at(1.0));
+            Ok(())
+        }
+        ["udp-last", file] => {
+            println!("{}", oneway::last(Path::new(file)).expect("a number came"));
             Ok(())
         }
         ["udp-source", to, every, count] => {
@@ -87,20 +124,7 @@ fn main() -> ExitCode {
             let to = to.parse().expect("an address and a port");
             oneway::source(to, Duration::from_micros(number(every)))
         }
-        ["fill", how, size, hex] => {
-            let request = BufferRequest::new(number(size) as usize);
-            fill(request.contiguous(*how == "contiguous"), &bytes(hex))
-        }
         other => panic!("no such thing to do: {other:?}"),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            let shown = format!("{e:?}");
-            let name: String = shown.chars().take_while(char::is_ascii_alphanumeric).collect();
-            println!("error {name}: {e}");
-            ExitCode::from(7)
-        }
     }
 }
 
