@@ -127,7 +127,7 @@ static void follow_in(struct vfun_port *p)
 
 	/* Who reads a link that is not wanted any more stops, also if nothing comes. */
 	if (p->rx.reading != VFUN_LINKED_READS_PORT)
-		vfun_linked_rx_is_lawful_(&p->rx);
+		vfun_linked_rx_obey_(&p->rx);
 	if (!read_said(p, &s, VFUN_LINKED_LINK_IN, VFUN_LINKED_IN_PLACE, 0) ||
 	    (p->in.win && p->rx.number == s.number))
 		return;
