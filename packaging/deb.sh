@@ -130,7 +130,7 @@ document() {
         printf 'Upstream-Name: virtfun\nSource: https://github.com/virtfun/virtfun\n\n'
         printf 'Files: *\nCopyright: 2026 The VirtFun developers\nLicense: Apache-2.0 or MIT\n\n'
         [ ! -d "$dir/usr/src" ] ||
-            printf 'Files: *.c *.h\nCopyright: 2026 The VirtFun developers\nLicense: GPL-2\nComment: vfun_wire.h, vfun_packet.h and vfun_link_ring.h are Apache-2.0 or MIT.\n\n'
+            printf 'Files: *.c *.h\nCopyright: 2026 The VirtFun developers\nLicense: GPL-2\nComment: vfun_wire.h, vfun_packet.h, vfun_link_ring.h and vfun_link_ledger.h are Apache-2.0 or MIT.\n\n'
         [ ! -f "$dir/usr/include/vfun_uapi.h" ] ||
             printf 'Files: usr/include/vfun_uapi.h\nCopyright: 2026 The VirtFun developers\nLicense: GPL-2 with Linux-syscall-note\n\n'
         printf 'License: Apache-2.0\n On Debian the text is in /usr/share/common-licenses/Apache-2.0.\n\n'

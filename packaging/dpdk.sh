@@ -54,7 +54,7 @@ fi
 gcc $optimize -march=nehalem -fPIC -shared -Wall -Wextra -Werror -DALLOW_INTERNAL_API \
     -DALLOW_EXPERIMENTAL_API -include rte_config.h \
     $(pkg-config --cflags-only-I libdpdk) -isystem "$headers" -Iprotocol/packet/include -Iprotocol/wire/include -Iguest/client/include -Iguest/dpdk \
-    -o "$to.new" guest/dpdk/rte_eth_vfun.c guest/dpdk/vfun_burst.c guest/dpdk/vfun_memory.c \
+    -o "$to.new" guest/dpdk/rte_eth_vfun.c guest/dpdk/vfun_burst.c guest/dpdk/vfun_linked.c guest/dpdk/vfun_memory.c \
     guest/dpdk/vfun_talk.c guest/dpdk/vfun_links.c guest/dpdk/vfun_link.c guest/dpdk/vfun_sides.c guest/dpdk/vfun_ring.c guest/dpdk/vfun_vm.c \
     -lrte_ethdev -lrte_eal -lrte_mbuf -lrte_mempool -lrte_kvargs -lrte_bus_vdev
 mv "$to.new" "$to"

@@ -128,7 +128,7 @@ ln -sf "libvfun.so.$version" "$to/lib/$soname"
 ln -sf "$soname" "$to/lib/libvfun.so"
 install -m 644 guest/client/include/vfun.h services/sdk/include/vfun_driver.h functions/function/include/vfun_function.h \
     protocol/wire/include/vfun_wire.h protocol/queue/include/vfun_queue.h \
-    protocol/packet/include/vfun_packet.h "$to/include/"
+    protocol/packet/include/vfun_packet.h protocol/packet/include/vfun_link_ring.h "$to/include/"
 sed "s|@PREFIX@|$prefix|g; s|@LIBDIR@|$prefix/lib|g; s|@VERSION@|$version|g" \
     guest/client/vfun.pc.in > "$to/lib/pkgconfig/vfun.pc"
 for f in functions/*/function.toml; do

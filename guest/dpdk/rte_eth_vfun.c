@@ -5,7 +5,7 @@
  * packets in shared memory (rules R-PKT of docs/protocol.md). Each frame is copied
  * once; no memory of the port ever gets into an mbuf.
  *
- * Here is what an application asks of a driver. vfun_burst.c is the data path,
+ * Here is what an application asks of a driver. vfun_burst.c is the data path, vfun_linked.c that in a VM,
  * vfun_memory.c takes memory and gives it back, vfun_talk.c hears from the host when,
  * vfun_links.c makes direct links between ports, vfun_link.c and vfun_sides.c check what comes from there, vfun_vm.c asks the host of a VM,
  * vfun_packet.h knows the rings.
@@ -221,6 +221,7 @@ static const struct {
 	{ "tx_q0_packets_direct", VFUN_DIRECT_OPACKETS },
 	{ "tx_q0_bytes_direct", VFUN_DIRECT_OBYTES },
 	{ "tx_direct_late_errors", VFUN_DIRECT_LATE },
+	{ "tx_direct_behind_errors", VFUN_DIRECT_BEHIND },
 };
 
 static int vfun_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *stats, unsigned int room)
@@ -388,8 +389,11 @@ static int begin(struct vfun_eth *v, struct vfun_port_place *place, struct vfun_
 		v->rxq.stamp_at = v->txq.stamp_at = vfun_links_stamps();
 		return vfun_talk_begin(v, place, e);
 	}
-	if (!place->path)
+	if (!place->path) {
+		v->dev->rx_pkt_burst = vfun_linked_rx_burst;
+		v->dev->tx_pkt_burst = vfun_linked_tx_burst;
 		return vfun_talk_begin_vm(v, place, e);
+	}
 	if (vfun_sides_open(&port, place, e))
 		return -1;
 	vfun_eth_attach(v, &port, &none);

@@ -5,10 +5,9 @@
 #include <rte_branch_prediction.h>
 #include <rte_cycles.h>
 #include <rte_mbuf_dyn.h>
-#include <rte_memcpy.h>
 #include <rte_pause.h>
 
-#include "vfun_eth.h"
+#include "vfun_gate.h"
 
 /* Looks at a gate before who waits at it gives its processor away: some microseconds. */
 #define PAUSES 1000
@@ -21,11 +20,6 @@
 
 /* ---- gates ---------------------------------------------------------- */
 
-static inline void leave(struct vfun_gate *g)
-{
-	__atomic_store_n(&g->busy, 0, __ATOMIC_RELEASE);
-}
-
 /* Waits a little, and longer where the other thread may need this very processor. */
 static void look_again(unsigned int looks)
 {
@@ -35,55 +29,24 @@ static void look_again(unsigned int looks)
 		usleep(NAP_US);
 }
 
-/*
- * One side says "busy" and then looks at "shut", the other one the other way round, and
- * both in one order for all: so one of the two sees what the other one said.
- */
-static inline int enter(struct vfun_gate *g)
-{
-	/* Two threads in one queue: a mistake of the application, which is bounded here. */
-	if (unlikely(__atomic_exchange_n(&g->busy, 1, __ATOMIC_SEQ_CST)))
-		return 0;
-	if (likely(!__atomic_load_n(&g->shut, __ATOMIC_SEQ_CST)))
-		return 1;
-	leave(g);
-	return 0;
-}
-
-/* The gate to send has two who enter. Who is inside already; 0: this one is. */
-static inline uint32_t enter_as(struct vfun_gate *g, uint32_t who)
-{
-	uint32_t inside = 0;
-
-	__atomic_compare_exchange_n(&g->busy, &inside, who, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	return inside;
-}
-
-/* As enter_as with a burst, which must not give up for a closer: its frames would be lost. */
-static __rte_noinline uint32_t enter_after_closer(struct vfun_gate *g)
+uint32_t vfun_gate_enter_after_closer(struct vfun_gate *g)
 {
 	uint32_t inside = VFUN_INSIDE_CLOSER;
 	unsigned int looks;
 
 	for (looks = 1; looks <= NAPS * PAUSES && inside == VFUN_INSIDE_CLOSER; looks++) {
 		look_again(looks);
-		inside = enter_as(g, VFUN_INSIDE_BURST);
+		inside = vfun_gate_enter_as(g, VFUN_INSIDE_BURST);
 	}
 	return inside;
 }
 
-static inline int enter_to_send(struct vfun_gate *g)
+void vfun_gate_hold(struct vfun_gate *g)
 {
-	uint32_t inside = enter_as(g, VFUN_INSIDE_BURST);
+	unsigned int looks = 0;
 
-	if (unlikely(inside == VFUN_INSIDE_CLOSER))
-		inside = enter_after_closer(g);
-	if (unlikely(inside))
-		return 0;
-	if (likely(!__atomic_load_n(&g->shut, __ATOMIC_SEQ_CST)))
-		return 1;
-	leave(g);
-	return 0;
+	while (vfun_gate_enter_as(g, VFUN_INSIDE_CLOSER))
+		look_again(++looks);
 }
 
 void vfun_gate_wait(struct vfun_gate *g)
@@ -135,10 +98,10 @@ static int is_time_up(struct vfun_direct *l, uint64_t turn, uint64_t fence)
  */
 static void close_inside(struct vfun_direct *l, struct vfun_tx_queue *q, uint64_t gone)
 {
-	if (gone > l->closer.out) {
+	if (gone > vfun_closer_reached(&l->closer)) {
 		/* Of those before the link nobody saw whether they came out: it may be that all did. */
 		l->closer.late += gone > l->before;
-		l->closer.out = gone;
+		vfun_closer_give_up(&l->closer, gone);
 	}
 	if (vfun_closer_run(&l->closer, &q->tx))
 		publish(q);
@@ -162,12 +125,12 @@ static inline void close_link(struct vfun_direct *l, struct vfun_tx_queue *q)
 			return;
 		gone = fence;
 	}
-	if (enter_as(&q->gate, VFUN_INSIDE_CLOSER))
+	if (vfun_gate_enter_as(&q->gate, VFUN_INSIDE_CLOSER))
 		return;
 	if (likely(!__atomic_load_n(&q->gate.shut, __ATOMIC_SEQ_CST)))
 		close_inside(l, q, gone);
-	VFUN_PACKET_STORE(&l->out, l->closer.out);
-	leave(&q->gate);
+	VFUN_PACKET_STORE(&l->out, vfun_closer_reached(&l->closer));
+	vfun_gate_leave(&q->gate);
 }
 
 /* ---- receiving ------------------------------------------------------ */
@@ -213,14 +176,10 @@ static uint16_t receive(struct vfun_rx_queue *q, struct rte_mbuf **bufs, uint16_
 		if (!from)
 			break;
 		m = q->spare[q->spares - 1];
-		if (bytes < RTE_ETHER_HDR_LEN || bytes > q->longest || bytes > rte_pktmbuf_tailroom(m)) {
+		if (!vfun_copy_in(q, m, from, bytes)) {
 			vfun_fence_refuse(&q->fence, bytes);
 			continue;
 		}
-		rte_memcpy(rte_pktmbuf_mtod(m, void *), from, bytes);
-		m->data_len = (uint16_t)bytes;
-		m->pkt_len = bytes;
-		m->port = q->port_id;
 		/* Also without a link: one may be made while the frame is in the switch. */
 		if (stamp_at >= 0)
 			*stamp_of(m, stamp_at) = q->fence.stamp;
@@ -239,25 +198,17 @@ uint16_t vfun_rx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count)
 	struct vfun_direct *in;
 	uint16_t done;
 
-	if (!enter(&q->gate))
+	if (!vfun_gate_enter(&q->gate))
 		return 0;
 	done = receive(q, bufs, count);
 	in = __atomic_load_n(&q->in, __ATOMIC_ACQUIRE);
 	if (unlikely(in != NULL))
 		close_link(in, q->out);
-	leave(&q->gate);
+	vfun_gate_leave(&q->gate);
 	return done;
 }
 
 /* ---- sending -------------------------------------------------------- */
-
-static __rte_always_inline void copy_out(unsigned char *to, const struct rte_mbuf *m)
-{
-	for (; m; m = m->next) {
-		rte_memcpy(to, rte_pktmbuf_mtod(m, const void *), m->data_len);
-		to += m->data_len;
-	}
-}
 
 static uint16_t put(struct vfun_tx_queue *q, struct rte_mbuf **bufs, uint16_t count)
 {
@@ -268,7 +219,7 @@ static uint16_t put(struct vfun_tx_queue *q, struct rte_mbuf **bufs, uint16_t co
 		unsigned char *to = vfun_packet_put(&q->tx, bufs[done]->pkt_len);
 
 		if (to)
-			copy_out(to, bufs[done]);
+			vfun_copy_out(to, bufs[done]);
 		else if (q->tx.too_long != too_long)
 			too_long = q->tx.too_long;      /* it would never fit: dropped, counted */
 		else
@@ -296,7 +247,7 @@ static __rte_noinline uint16_t put_closing(struct vfun_tx_queue *q, struct vfun_
 			to = vfun_packet_put(&q->tx, m->pkt_len);
 		}
 		if (to)
-			copy_out(to, m);
+			vfun_copy_out(to, m);
 		else if (q->tx.too_long != too_long)
 			too_long = q->tx.too_long;
 		else if (is_sender)
@@ -306,7 +257,7 @@ static __rte_noinline uint16_t put_closing(struct vfun_tx_queue *q, struct vfun_
 			break;
 	}
 	vfun_closer_run(&l->closer, &q->tx);
-	VFUN_PACKET_STORE(&l->out, l->closer.out);
+	VFUN_PACKET_STORE(&l->out, vfun_closer_reached(&l->closer));
 	return done;
 }
 
@@ -316,12 +267,12 @@ uint16_t vfun_tx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count)
 	struct vfun_direct *in;
 	uint16_t done;
 
-	if (!count || !enter_to_send(&q->gate))
+	if (!count || !vfun_gate_enter_to_send(&q->gate))
 		return 0;
 	in = __atomic_load_n(&q->in, __ATOMIC_SEQ_CST);
 	done = likely(!in) ? put(q, bufs, count) : put_closing(q, in, bufs, count);
 	publish(q);
-	leave(&q->gate);
+	vfun_gate_leave(&q->gate);
 	rte_pktmbuf_free_bulk(bufs, done);
 	return done;
 }

@@ -18,6 +18,7 @@
 #include <rte_log.h>
 #include <rte_mbuf.h>
 
+#include "vfun_link_ledger.h"
 #include "vfun_link_ring.h"
 #include "vfun_sides.h"
 #include "vfun_ring.h"
@@ -43,11 +44,12 @@ struct vfun_gate {
 };
 
 #define VFUN_INSIDE_BURST 1
-#define VFUN_INSIDE_CLOSER 2            /* at the gate to send: a burst that receives, for a direct link */
+#define VFUN_INSIDE_CLOSER 2            /* at the gate to send: a burst that receives, for a direct link; or who makes one */
 
 #define VFUN_SHUT_EMPTY 1               /* there is no memory */
 #define VFUN_SHUT_DOWN 2                /* by set_link_down */
 #define VFUN_SHUT_LINKS 4               /* a direct link is made or ended; never the gate to send */
+#define VFUN_SHUT_UNTOLD 8              /* the port's page names a link of which the host has not told; likewise */
 
 struct vfun_direct;
 
@@ -55,6 +57,7 @@ struct vfun_direct;
 struct vfun_rx_queue {
 	struct vfun_gate gate;
 	struct vfun_fence fence;
+	struct vfun_linked_rx linked;   /* in place of the fence, where the port is one of this VM */
 	struct vfun_direct *in;         /* the direct link that ends here; NULL: none */
 	struct vfun_tx_queue *out;      /* of the same device */
 	int stamp_at;                   /* the place of stamps in an mbuf; -1: there are none */
@@ -70,6 +73,9 @@ struct vfun_rx_queue {
 struct vfun_tx_queue {
 	struct vfun_gate gate;
 	struct vfun_packet_tx tx;
+	struct vfun_linked_tx linked;   /* in place of tx, where the port is one of this VM */
+	uint64_t seen;                  /* linked.seen, for who is not inside */
+	int is_due;                     /* a turn has no room yet, likewise */
 	struct vfun_bell bell;
 	struct vfun_direct *in;         /* the direct link that ends here; NULL: none */
 	int stamp_at;
@@ -84,13 +90,15 @@ void vfun_gate_shut(struct vfun_gate *g, uint32_t why);
 void vfun_gate_open(struct vfun_gate *g, uint32_t why);
 /* Nobody is inside who came before it was called. The gate stays open. */
 void vfun_gate_wait(struct vfun_gate *g);
+/* Enters the gate to send, though it may be shut; bursts wait until vfun_gate_leave. */
+void vfun_gate_hold(struct vfun_gate *g);
+
+/* ---- vfun_linked.c: a port of this VM ------------------------------- */
+
+uint16_t vfun_linked_rx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count);
+uint16_t vfun_linked_tx_burst(void *queue, struct rte_mbuf **bufs, uint16_t count);
 
 /* ---- direct links --------------------------------------------------- */
-
-/* What the two VMs of a link say of its frames (R-LNK-8). */
-struct vfun_claims {
-	uint64_t sent, sent_bytes, taken, taken_bytes, refused;
-};
 
 /* The counts of a link's ring, which the driver reads now and then. */
 struct vfun_ledger {
@@ -107,7 +115,7 @@ struct vfun_direct {
 	struct vfun_line line;
 	/* Of who is inside the receiver's gate to send. */
 	struct vfun_closer closer __rte_cache_aligned;
-	uint64_t out;                   /* closer.out, for who is not inside */
+	uint64_t out;                   /* what the closer has reached, for who is not inside */
 	/* Of the receiver's thread that receives: the turn that is awaited, and since when, in cycles. */
 	uint64_t due, due_at;
 	/* These do not change while a burst can find the link. */
@@ -128,7 +136,7 @@ enum {
 	VFUN_OPACKETS, VFUN_OBYTES, VFUN_OERRORS,
 	/* The share of direct links in those above; they stand in no port's memory. */
 	VFUN_DIRECT_IPACKETS, VFUN_DIRECT_IBYTES, VFUN_DIRECT_OPACKETS, VFUN_DIRECT_OBYTES,
-	VFUN_DIRECT_LATE, VFUN_COUNTS
+	VFUN_DIRECT_LATE, VFUN_DIRECT_BEHIND, VFUN_COUNTS
 };
 
 struct vfun_counts {
@@ -165,7 +173,10 @@ struct vfun_eth {
 	int is_started;
 	int is_down;                    /* by set_link_down */
 	int had_memory;
+	uint64_t told_by;               /* until when frames wait for that, in cycles; 0: they do not */
 	struct vfun_counts past;        /* counted in memory that is gone */
+	struct vfun_counts past_linked; /* in a VM: by links that are over */
+	struct vfun_counts begun_linked; /* and what stood in those that are used when they came */
 	struct vfun_counts begun;       /* what stood in this memory when it came */
 	struct vfun_counts base;        /* what the counts were at the last reset of them */
 	uint64_t nowhere[VFUN_PACKET_RING_OFF / 8]; /* the fence's header pages while there is no memory */
@@ -179,7 +190,7 @@ struct vfun_eth {
 	int is_soon;                    /* an alarm is set, to look at links */
 };
 
-/* ---- vfun_memory.c: all but the first three take the lock themselves - */
+/* ---- vfun_memory.c: all but the first four take the lock themselves - */
 
 /* A device without memory. */
 void vfun_eth_init(struct vfun_eth *v);
@@ -188,6 +199,8 @@ void vfun_eth_init(struct vfun_eth *v);
 uint32_t vfun_eth_longest(const struct vfun_eth *v);
 /* Tells the peer whether this end is there, and what it takes. */
 void vfun_eth_say(struct vfun_eth *v);
+/* Whether the port's page names a link that begins here. With the lock. */
+int vfun_eth_names_link(const struct vfun_eth *v);
 /* The device begins to use this memory and bell, which are its own from now on. */
 void vfun_eth_attach(struct vfun_eth *v, const struct vfun_sides *port,
 		     const struct vfun_bell *bell);
@@ -197,6 +210,24 @@ void vfun_eth_detach(struct vfun_eth *v);
 int vfun_eth_look(struct vfun_eth *v);
 /* Since the device was made, and what stood in its first memory; without links. */
 void vfun_eth_count(struct vfun_eth *v, struct vfun_counts *all);
+
+/* ---- vfun_linked.c, all with the lock ------------------------------- */
+
+/* Whether the port is one of this VM, so that its ends are those of a VM. */
+static inline int vfun_eth_is_linked(const struct vfun_eth *v)
+{
+	return v->talk.vm != NULL;
+}
+/* Takes the rings of a port up, and the links that its host names. Both gates are shut. */
+void vfun_linked_take_up(struct vfun_eth *v, const struct vfun_sides *port);
+/* Begins with the links that the host names, and lets go of others. */
+void vfun_linked_follow(struct vfun_eth *v);
+/* Comes back from its links. Both gates are shut. */
+void vfun_linked_leave(struct vfun_eth *v);
+/* What is counted in the port's memory, and what went over links since the device was made. */
+void vfun_linked_count(const struct vfun_eth *v, struct vfun_counts *c);
+/* What the host takes, so that no longer frames are sent. */
+void vfun_linked_bound(struct vfun_eth *v, uint32_t longest);
 
 /* ---- vfun_links.c: each takes the lock of all links, and then a device's ---- */
 

@@ -22,12 +22,10 @@
 #define SOON_US 1000
 /* How long a link goes on that a manager does not name again after it has greeted. */
 #define SURE_SECONDS 60
-/* Looks at claims at a time: a sender may be between its counts of frames and of bytes. */
+/* Looks at claims at a time: a read may have met half a store. */
 #define LOOKS 4
 /* Claims that make no sense for so long end the link (R-LNK-8). */
 #define BAD_SECONDS 1
-/* Frames that no link carries between two looks. */
-#define GROWTH_MAX (1ull << 40)
 /* Words of a header page that are read at once: those of one line. */
 #define WORDS 8
 
@@ -75,48 +73,47 @@ static int read_line(int fd, uint64_t at, uint64_t words[WORDS])
 	return 0;
 }
 
-/* First what was taken, so that it is never more than what was sent. 0, or -1. */
-static int read_claims(const struct vfun_ledger *l, struct vfun_claims *c)
+/* In the order that struct vfun_reading asks for. 0, or -1. */
+static int read_claims(const struct vfun_ledger *l, struct vfun_reading *r)
 {
-	uint64_t sent[WORDS], taken[WORDS];
+	uint64_t sent[WORDS], taken[WORDS], later[WORDS], starts[2][WORDS];
+	uint64_t receiver = l->receiver + VFUN_PACKET_TAIL * sizeof(uint64_t);
+	uint64_t sender = l->sender + VFUN_PACKET_HEAD * sizeof(uint64_t);
+	uint64_t line = VFUN_LINKED_STARTS / WORDS * WORDS * sizeof(uint64_t);
 
-	if (read_line(l->fd, l->receiver + VFUN_PACKET_TAIL * sizeof(uint64_t), taken) ||
-	    read_line(l->fd, l->sender + VFUN_PACKET_HEAD * sizeof(uint64_t), sent))
+	if (read_line(l->fd, receiver, taken) || read_line(l->fd, sender, sent) ||
+	    read_line(l->fd, sender, later))
 		return -1;
-	*c = (struct vfun_claims){
-		.sent = sent[VFUN_PACKET_SENT], .sent_bytes = sent[VFUN_PACKET_SENT_BYTES],
-		.taken = taken[VFUN_PACKET_TAKEN - VFUN_PACKET_TAIL],
-		.taken_bytes = taken[VFUN_PACKET_TAKEN_BYTES - VFUN_PACKET_TAIL],
-		.refused = taken[VFUN_PACKET_REFUSED - VFUN_PACKET_TAIL],
+	*r = (struct vfun_reading){
+		.claims = {
+			.sent = sent[VFUN_PACKET_SENT], .sent_bytes = sent[VFUN_PACKET_SENT_BYTES],
+			.full = sent[VFUN_PACKET_FULL], .too_long = sent[VFUN_PACKET_LONG],
+			.taken = taken[VFUN_PACKET_TAKEN - VFUN_PACKET_TAIL],
+			.taken_bytes = taken[VFUN_PACKET_TAKEN_BYTES - VFUN_PACKET_TAIL],
+			.refused = taken[VFUN_PACKET_REFUSED - VFUN_PACKET_TAIL],
+		},
+		.sent_later = later[VFUN_PACKET_SENT],
 	};
+	/* Last: whoever was started again has said so before it counted on. */
+	if (read_line(l->fd, receiver, later) || read_line(l->fd, l->sender + line, starts[0]) ||
+	    read_line(l->fd, l->receiver + line, starts[1]))
+		return -1;
+	r->taken_later = later[VFUN_PACKET_TAKEN - VFUN_PACKET_TAIL];
+	r->refused_later = later[VFUN_PACKET_REFUSED - VFUN_PACKET_TAIL];
+	r->starts = vfun_claims_sum_(starts[0][VFUN_LINKED_STARTS % WORDS],
+				     starts[1][VFUN_LINKED_STARTS % WORDS]);
 	return 0;
-}
-
-static int is_pair(uint64_t frames, uint64_t bytes)
-{
-	return frames < GROWTH_MAX && bytes >= frames && bytes <= frames * VFUN_PACKET_FRAME_MAX;
-}
-
-/* As Ledger::look in protocol/packet. */
-static int is_credible(const struct vfun_ledger *l, const struct vfun_claims *c)
-{
-	const struct vfun_claims *b = &l->believed;
-
-	return is_pair(c->sent - b->sent, c->sent_bytes - b->sent_bytes) &&
-	       is_pair(c->taken - b->taken, c->taken_bytes - b->taken_bytes) &&
-	       c->refused - b->refused < GROWTH_MAX &&
-	       c->sent - c->taken - c->refused <= l->ring / VFUN_PACKET_ALIGN;
 }
 
 static void look_at_claims(struct vfun_ledger *l)
 {
-	struct vfun_claims c;
+	struct vfun_reading r;
 	unsigned int i;
 
 	for (i = 0; i < LOOKS && !l->is_broken; i++) {
-		if (read_claims(l, &c) || !is_credible(l, &c))
+		if (read_claims(l, &r) || !vfun_claims_are_credible(&l->believed, l->ring, &r))
 			continue;
-		l->believed = c;
+		l->believed = r.claims;
 		l->bad_at = 0;
 		return;
 	}
@@ -147,6 +144,7 @@ static void add_out(struct vfun_counts *c, const struct vfun_direct *l)
 	c->n[VFUN_DIRECT_OPACKETS] += frames;
 	c->n[VFUN_DIRECT_OBYTES] += bytes;
 	c->n[VFUN_DIRECT_LATE] += VFUN_PACKET_LOAD(&l->closer.late);
+	c->n[VFUN_DIRECT_BEHIND] += VFUN_PACKET_LOAD(&l->closer.behind);
 }
 
 void vfun_links_count(struct vfun_eth *v, struct vfun_counts *all)
@@ -181,6 +179,22 @@ static struct vfun_fence *hold_fence(struct vfun_eth *v)
 static void release_fence(struct vfun_eth *v)
 {
 	vfun_gate_open(&v->rxq.gate, VFUN_SHUT_LINKS);
+	pthread_mutex_unlock(&v->lock);
+}
+
+/* Frames need not wait for word of a link any more. With the lock. */
+static void tell_in_time(struct vfun_eth *v)
+{
+	v->told_by = 0;
+	vfun_gate_open(&v->rxq.gate, VFUN_SHUT_UNTOLD);
+}
+
+/* The host does not say which link begins here, or names none any more: frames go on without. */
+static void look_at_untold(struct vfun_eth *v)
+{
+	pthread_mutex_lock(&v->lock);
+	if (v->told_by && (rte_rdtsc() > v->told_by || !vfun_eth_names_link(v)))
+		tell_in_time(v);
 	pthread_mutex_unlock(&v->lock);
 }
 
@@ -250,6 +264,7 @@ static void begin(struct vfun_direct *l, uint64_t epoch)
 	/* First the closer, so that no frame passes it by of which the fence says something. */
 	show(l->to, l);
 	vfun_fence_line(f, &l->line, l->number, epoch);
+	tell_in_time(l->from);
 	release_fence(l->from);
 	l->from->from_here = l->to->to_here = l;
 }
@@ -393,17 +408,19 @@ void vfun_links_doubt(struct vfun_eth *v)
 	pthread_mutex_unlock(&links);
 }
 
-/* Whether the forced turn is made. */
-static int is_forced(struct vfun_direct *l)
+/* A VM that is gone needs not hear of a turn. */
+static void pass_over_gone(struct vfun_direct *l)
 {
-	int is_over;
-
-	/* A VM that is gone needs not hear of it. */
 	pthread_mutex_lock(&l->to->lock);
 	if (!l->to->port.mine && l->to->had_memory)
 		vfun_closer_renew(&l->closer);
 	pthread_mutex_unlock(&l->to->lock);
-	is_over = vfun_fence_is_over(hold_fence(l->from), l->forced);
+}
+
+/* Whether the forced turn is made. */
+static int is_forced(const struct vfun_direct *l)
+{
+	int is_over = vfun_fence_is_over(hold_fence(l->from), l->forced);
 	release_fence(l->from);
 	return is_over;
 }
@@ -425,6 +442,7 @@ int vfun_links_look(struct vfun_eth *v)
 	struct vfun_direct *l;
 	int ret = 0;
 
+	look_at_untold(v);
 	pthread_mutex_lock(&links);
 	l = v->from_here;
 	if (v->unlinked)
@@ -433,13 +451,14 @@ int vfun_links_look(struct vfun_eth *v)
 		v->unlinked = 0;
 	if (l && (l->ledger.is_broken || (l->sure_by && rte_rdtsc() > l->sure_by))) {
 		ret |= give_up(v, l);
-	} else if (l && l->forced && is_forced(l)) {
-		if (say(v, VFUN_PORT_ASK_FORCED, l->number, l->forced))
+	} else if (l && l->forced) {
+		pass_over_gone(l);
+		if (!is_forced(l))
+			look_soon(v);
+		else if (say(v, VFUN_PORT_ASK_FORCED, l->number, l->forced))
 			ret = -1;
 		else
 			l->forced = 0;
-	} else if (l && l->forced) {
-		look_soon(v);
 	}
 	pthread_mutex_unlock(&links);
 	return ret;

@@ -3,9 +3,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <rte_cycles.h>
+
 #include "vfun_eth.h"
 
-static uint64_t *my_word(struct vfun_eth *v, unsigned int word)
+/*
+ * How long frames wait until the host has told a process that comes anew of a link: it does so once
+ * the switch has both ports, which it adds one after the other.
+ */
+#define UNTOLD_SECONDS 2
+
+static uint64_t *my_word(const struct vfun_eth *v, unsigned int word)
 {
 	return (uint64_t *)v->port.mine + word;
 }
@@ -43,8 +51,12 @@ static void bound_frames(struct vfun_eth *v)
 	uint64_t frame = VFUN_PACKET_LOAD(their_word(v, VFUN_PACKET_FRAME));
 	uint32_t longest = vfun_packet_longest(v->port.ring);
 
-	__atomic_store_n(&v->txq.tx.longest, frame && frame < longest ? (uint32_t)frame : longest,
-			 __ATOMIC_RELAXED);
+	if (frame && frame < longest)
+		longest = (uint32_t)frame;
+	if (vfun_eth_is_linked(v))
+		vfun_linked_bound(v, longest);
+	else
+		__atomic_store_n(&v->txq.tx.longest, longest, __ATOMIC_RELAXED);
 }
 
 int vfun_eth_look(struct vfun_eth *v)
@@ -74,10 +86,14 @@ static void now(const struct vfun_eth *v, struct vfun_counts *c)
 	const struct vfun_packet_rx *rx = &v->rxq.fence.port;
 
 	*c = (struct vfun_counts){ .n = { 0 } };
+	c->n[VFUN_NO_MBUF] = v->rxq.no_mbuf;
+	if (vfun_eth_is_linked(v)) {
+		vfun_linked_count(v, c);
+		return;
+	}
 	c->n[VFUN_IPACKETS] = rx->taken;
 	c->n[VFUN_IBYTES] = rx->taken_bytes;
 	c->n[VFUN_IERRORS] = rx->bad + rx->refused;
-	c->n[VFUN_NO_MBUF] = v->rxq.no_mbuf;
 	c->n[VFUN_OPACKETS] = v->txq.tx.sent;
 	c->n[VFUN_OBYTES] = v->txq.tx.sent_bytes;
 	c->n[VFUN_OERRORS] = v->txq.tx.too_long + v->txq.no_room;
@@ -143,6 +159,23 @@ void vfun_eth_init(struct vfun_eth *v)
 	renew_fence_nowhere(v);
 }
 
+int vfun_eth_names_link(const struct vfun_eth *v)
+{
+	return v->port.mine && VFUN_PACKET_LOAD(my_word(v, VFUN_LINKED_LINK_OUT)) != 0;
+}
+
+/*
+ * A process before this one had the port, and an epoch of a link may go on: its records are in the
+ * rings. Frames wait there until the host has told of the link. Both gates are shut.
+ */
+static void wait_to_be_told(struct vfun_eth *v)
+{
+	if (!v->talk.socket || v->rxq.fence.line || !vfun_eth_names_link(v))
+		return;
+	v->told_by = (rte_rdtsc() + UNTOLD_SECONDS * rte_get_tsc_hz()) | 1;
+	vfun_gate_shut(&v->rxq.gate, VFUN_SHUT_UNTOLD);
+}
+
 void vfun_eth_attach(struct vfun_eth *v, const struct vfun_sides *port,
 		     const struct vfun_bell *bell)
 {
@@ -151,9 +184,13 @@ void vfun_eth_attach(struct vfun_eth *v, const struct vfun_sides *port,
 	v->port = *port;
 	v->ring = port->ring;
 	v->txq.bell = *bell;
-	renew_fence(v, port);
-	/* Nor can this. */
-	vfun_packet_tx_init(&v->txq.tx, port->mine, port->theirs, port->ring);
+	if (vfun_eth_is_linked(v)) {
+		vfun_linked_take_up(v, port);
+	} else {
+		renew_fence(v, port);
+		/* Nor can this. */
+		vfun_packet_tx_init(&v->txq.tx, port->mine, port->theirs, port->ring);
+	}
 	if (v->had_memory && v->txq.in)
 		vfun_closer_renew(&v->txq.in->closer);
 	bound_frames(v);
@@ -163,6 +200,8 @@ void vfun_eth_attach(struct vfun_eth *v, const struct vfun_sides *port,
 	 */
 	if (v->had_memory)
 		now(v, &v->begun);
+	else
+		wait_to_be_told(v);
 	v->had_memory = 1;
 	vfun_eth_say(v);
 	vfun_gate_open(&v->rxq.gate, VFUN_SHUT_EMPTY);
@@ -179,6 +218,8 @@ void vfun_eth_detach(struct vfun_eth *v)
 	pthread_mutex_lock(&v->lock);
 	vfun_gate_shut(&v->rxq.gate, VFUN_SHUT_EMPTY);
 	vfun_gate_shut(&v->txq.gate, VFUN_SHUT_EMPTY);
+	if (vfun_eth_is_linked(v) && v->port.mine)
+		vfun_linked_leave(v);
 	count(v, &all);
 	v->past = all;
 	if (v->had_memory)
@@ -190,6 +231,8 @@ void vfun_eth_detach(struct vfun_eth *v)
 		VFUN_PACKET_STORE_RELEASE(my_word(v, VFUN_PACKET_STATE), (uint64_t)VFUN_PACKET_DOWN);
 		vfun_ring(&v->txq.bell);
 	}
+	v->told_by = 0;
+	vfun_gate_open(&v->rxq.gate, VFUN_SHUT_UNTOLD);
 	old = v->port;
 	bell = v->txq.bell;
 	v->port = (struct vfun_sides){ .ring = 0 };

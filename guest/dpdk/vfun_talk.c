@@ -21,6 +21,8 @@
 #define ANSWER_MS 5000
 /* Between two looks at the link, and whether to connect. */
 #define LOOK_US 250000
+/* In a VM, whose host may want a direct link, or take one away. */
+#define LOOK_VM_US 20000
 /* Before the next try to connect, and where the port was refused. */
 #define AGAIN_SECONDS 1
 #define REFUSED_SECONDS 5
@@ -282,8 +284,12 @@ static void look_at_vm(struct vfun_eth *v)
 	struct vfun_error e;
 
 	if (vfun_vm_is_open(t->vm)) {
-		if (!vfun_vm_check(t->vm, &e))
+		if (!vfun_vm_check(t->vm, &e)) {
+			pthread_mutex_lock(&v->lock);
+			vfun_linked_follow(v);
+			pthread_mutex_unlock(&v->lock);
 			return;
+		}
 		VFUN_LOG(NOTICE, "%s: the port is lost, and is asked for again each second: %s\n", name(v), e.text);
 		vfun_eth_detach(v);
 		vfun_vm_close(t->vm);
@@ -324,7 +330,7 @@ static void tick(void *device)
 	/* That the connection is broken is found where words are heard. */
 	vfun_links_look(v);
 	look(v);
-	if (rte_eal_alarm_set(LOOK_US, tick, v))
+	if (rte_eal_alarm_set(t->vm ? LOOK_VM_US : LOOK_US, tick, v))
 		VFUN_LOG(ERR, "%s: DPDK has no alarm: the link and the connection stay as they are\n", name(v));
 }
 

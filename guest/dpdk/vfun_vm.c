@@ -22,12 +22,17 @@
 	X(vfun_port_open) \
 	X(vfun_port_ring) \
 	X(vfun_port_check) \
+	X(vfun_port_link_wanted) \
+	X(vfun_port_link_take) \
+	X(vfun_port_link_ring) \
+	X(vfun_port_link_close) \
 	X(vfun_port_close)
 
 struct vfun_vm {
 	char *name, *endpoint;
 	struct vfun_session *session;   /* NULL: none */
 	struct vfun_port *port;         /* NULL: none */
+	struct vfun_port_link *link[2]; /* by its way; NULL: none */
 	void *library;
 #define MEMBER(f) __typeof__(&f) f;
 	FUNCTIONS(MEMBER)
@@ -130,6 +135,8 @@ int vfun_vm_check(const struct vfun_vm *vm, struct vfun_error *e)
 
 void vfun_vm_close(struct vfun_vm *vm)
 {
+	vfun_vm_link_leave(vm, VFUN_LINK_WAY_OUT);
+	vfun_vm_link_leave(vm, VFUN_LINK_WAY_IN);
 	/* A session that lost its host cannot be used again, so each port has one of its own. */
 	if (vm->port)
 		vm->vfun_port_close(vm->port);
@@ -142,4 +149,38 @@ void vfun_vm_close(struct vfun_vm *vm)
 void vfun_vm_ring(const struct vfun_vm *vm)
 {
 	vm->vfun_port_ring(vm->port);
+}
+
+int vfun_vm_link_wanted(const struct vfun_vm *vm, uint32_t way, uint64_t *number)
+{
+	return vm->vfun_port_link_wanted(vm->port, way, number) == VFUN_STATUS_OK ? 0 : -1;
+}
+
+int vfun_vm_link_take(struct vfun_vm *vm, uint32_t way, struct vfun_vm_link *link,
+		      struct vfun_error *e)
+{
+	struct vfun_port_sides sides;
+	uint64_t ring;
+
+	vfun_vm_link_leave(vm, way);
+	if (vm->vfun_port_link_take(vm->port, way, &vm->link[way], &link->number, &ring, &sides) !=
+	    VFUN_STATUS_OK)
+		return wrong(vm, e);
+	if (!vm->link[way])
+		return 0;
+	link->sides = (struct vfun_sides){ .mine = sides.mine, .theirs = sides.theirs, .ring = ring,
+					   .is_lent = 1 };
+	return 1;
+}
+
+void vfun_vm_link_leave(struct vfun_vm *vm, uint32_t way)
+{
+	if (vm->link[way])
+		vm->vfun_port_link_close(vm->link[way]);
+	vm->link[way] = NULL;
+}
+
+void vfun_vm_ring_link(const struct vfun_vm *vm)
+{
+	vm->vfun_port_link_ring(vm->port);
 }

@@ -36,4 +36,20 @@ void vfun_vm_close(struct vfun_vm *vm);
 /* Rings the host. */
 void vfun_vm_ring(const struct vfun_vm *vm);
 
+/* The memory of a direct link. */
+struct vfun_vm_link {
+	struct vfun_sides sides;        /* the library's to unmap */
+	uint64_t number;
+};
+
+/* A way is one of vfun.h. Which link is to be used now; 0: none. 0, or -1: nobody knows. */
+int vfun_vm_link_wanted(const struct vfun_vm *vm, uint32_t way, uint64_t *number);
+/* Takes its memory. 1; 0: there is none; -1 with a sentence. */
+int vfun_vm_link_take(struct vfun_vm *vm, uint32_t way, struct vfun_vm_link *link,
+		      struct vfun_error *e);
+/* It is touched no more, if there is any. */
+void vfun_vm_link_leave(struct vfun_vm *vm, uint32_t way);
+/* Rings the VM that receives. */
+void vfun_vm_ring_link(const struct vfun_vm *vm);
+
 #endif

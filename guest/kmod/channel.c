@@ -40,7 +40,12 @@ static void channel_free(struct kref *ref)
 {
 	struct vfun_channel *ch = container_of(ref, struct vfun_channel, ref);
 
+	unsigned int way;
+
 	WARN_ON(!list_empty(&ch->live));
+	for (way = 0; way < VFUN_LINK_WAYS; way++)
+		if (ch->link[way])
+			vfun_channel_put(ch->link[way]);
 	if (ch->eventfd)
 		eventfd_ctx_put(ch->eventfd);
 	kfree(ch);

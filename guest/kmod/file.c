@@ -329,6 +329,9 @@ static long vfun_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 	case VFUN_IOC_REMAP:
 		ret = vfun_ioc_remap(filp, p);
 		break;
+	case VFUN_IOC_LINK:
+		ret = vfun_ioc_link(vf, p);
+		break;
 	default:
 		return -ENOTTY;
 	}

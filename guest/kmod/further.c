@@ -266,6 +266,7 @@ void vfun_further_remove(struct vfun_window *win)
 	bool told;
 	int idx;
 
+	vfun_proglinks_farewell(win);
 	vfun_kill_begin();
 	WRITE_ONCE(win->gone, true);
 	list_del_init(&win->link);

@@ -7,6 +7,7 @@
 #include <linux/slab.h>
 
 #include "vfun.h"
+#include "vfun_packet.h"
 
 static const unsigned int most[VFUN_HOLDINGS] = {
 	[VFUN_HOLDS_GRANT] = VFUN_GRANTS_MAX,
@@ -227,6 +228,25 @@ static bool channel_known(struct vfun_file *vf, u64 handle)
 }
 
 /*
+ * Bytes of the rings of a port, if that is what the channel of an ack has (R-PRT-4): the module
+ * reads there which links the host names. 0: it is another channel.
+ */
+static u64 ring_of(const struct vfun_activate_ack *ack)
+{
+	const struct vfun_range *range = (void *)(ack + 1);
+	u64 ring;
+
+	if (ack->kind != VFUN_CHANNEL_KIND_PACKETS || ack->count != 2 ||
+	    range[0].access != VFUN_ACCESS_APP_WRITES ||
+	    range[1].access != VFUN_ACCESS_HOST_WRITES ||
+	    range[0].bytes != range[1].bytes ||
+	    range[0].bytes < VFUN_PACKETS_RING_OFF)
+		return 0;
+	ring = range[0].bytes - VFUN_PACKETS_RING_OFF;
+	return vfun_packet_ring_ok(ring) ? ring : 0;
+}
+
+/*
  * A channel as an ack describes it, whose length was checked; live. The module
  * reads its head page (R-RNG-3), which must be the host's own: so it lies in the
  * control window.
@@ -248,6 +268,7 @@ static struct vfun_channel *channel_from(struct vfun_request *r, u64 grant)
 	if (!ch->head || ch->head->range.window)
 		goto put;
 	ch->grant = grant;
+	ch->ring_bytes = ring_of(ack);
 	ch->vector_out = ack->vector_out;
 	ch->vector_in = ack->vector_in;
 	ret = vfun_channel_go_live(ch, r->x.generation);

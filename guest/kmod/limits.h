@@ -78,6 +78,12 @@
 #define VFUN_TABLES_FAREWELL_MS 2000
 
 /*
+ * How long removal of a link's window waits until programs let go of it: they look every
+ * 20 ms, and one that is stopped must not hold the VM up.
+ */
+#define VFUN_LINK_FAREWELL_MS 300
+
+/*
  * How often the ports' work looks by itself while there are ports: at the table, the
  * host's states, and for rings that were lost. As the heartbeat.
  */

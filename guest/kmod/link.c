@@ -10,49 +10,47 @@
 
 #include "port.h"
 
-/* What the host says of one way of a link. */
-struct said {
-	const char *way;
-	u64 number, place, bell;
-};
-
 /*
  * Reads it twice (R-LNK-2): the host stores the number last, so one that is the same before
  * and after belongs to the rest. Another one is found at the next look: the host rings.
  */
-static bool read_said(const struct vfun_port *p, struct said *s, unsigned int number,
-		      unsigned int place, unsigned int bell)
+bool vfun_link_read(const u64 *page, bool out, struct vfun_link_said *s)
 {
-	const u64 *page = p->rx.port.theirs;
+	unsigned int number = out ? VFUN_LINKED_LINK_OUT : VFUN_LINKED_LINK_IN;
+	unsigned int place = out ? VFUN_LINKED_OUT_PLACE : VFUN_LINKED_IN_PLACE;
 
+	s->out = out;
 	s->number = VFUN_PACKET_LOAD_ACQUIRE(page + number);
 	s->place = VFUN_PACKET_LOAD(page + place);
-	s->bell = bell ? VFUN_PACKET_LOAD(page + bell) : 0;
+	s->bell = out ? VFUN_PACKET_LOAD(page + VFUN_LINKED_OUT_BELL) : 0;
 	virt_rmb();
 	return VFUN_PACKET_LOAD(page + number) == s->number;
 }
 
-/* The window that has it all; or NULL and why not. Under map_sem. */
-static struct vfun_window *window_of(struct vfun_port *p, const struct said *s,
+/*
+ * The window that has it all, for a port with such rings; or NULL and why not. Who has memory
+ * there is for the caller to look at. Under map_sem.
+ */
+struct vfun_window *vfun_link_window(struct vfun_device *dev, u64 ring_bytes,
+				     const struct vfun_link_said *s,
 				     struct vfun_link_place *at, const char **why)
 {
 	struct vfun_window *win;
 
+	*why = NULL;
 	if (!vfun_link_place_read(at, s->place) || s->bell > U32_MAX) {
 		*why = "what the host says of it makes no sense; is its vfund of another version?";
 		return NULL;
 	}
-	win = vfun_window_find(p->dev, at->window);
+	win = vfun_window_find(dev, at->window);
 	if (!win || win->role != VFUN_ROLE_LINK) {
 		*why = "there is no such link window in this VM; on the host, 'vfun attach' plugs one in";
 		return NULL;
 	}
 	if (at->end > win->bytes)
 		*why = "it goes beyond the end of its window";
-	else if (vfun_packet_longest(at->ring) < vfun_packet_longest(p->ring_bytes))
+	else if (vfun_packet_longest(at->ring) < vfun_packet_longest(ring_bytes))
 		*why = "its ring is too short for frames that the port takes";
-	else if (vfun_area_first(win, min(at->mine, at->theirs), at->end - 1))
-		*why = "a program has memory there";
 	return *why ? NULL : win;
 }
 
@@ -61,16 +59,21 @@ static struct vfun_window *window_of(struct vfun_port *p, const struct said *s,
  * said once. Under map_sem.
  */
 static struct vfun_window *find(struct vfun_port *p, struct vfun_port_link *l,
-				const struct said *s, struct vfun_link_place *at)
+				const struct vfun_link_said *s, struct vfun_link_place *at)
 {
-	const char *why = NULL;
-	struct vfun_window *win = window_of(p, s, at, &why);
+	const char *why;
+	struct vfun_window *win = vfun_link_window(p->dev, p->ring_bytes, s, at, &why);
 
+	if (win && vfun_area_first(win, min(at->mine, at->theirs), at->end - 1)) {
+		why = "a program has memory there";
+		win = NULL;
+	}
 	if (!win && (l->refused != s->number || l->why != why)) {
 		l->refused = s->number;
 		l->why = why;
 		net_warn_ratelimited("%s: direct link %llu (%s, in window %llu, place %#llx) is not used, and frames go through the switch: %s\n",
-				     p->net->name, s->number, s->way, s->place >> 48,
+				     p->net->name, s->number, s->out ? "to another VM" : "from another VM",
+				     s->place >> 48,
 				     s->place, why);
 	}
 	return win;
@@ -89,13 +92,12 @@ static void leave_out(struct vfun_port *p)
 /* The link that the host wants to be sent over. Both locks, and map_sem. */
 static void follow_out(struct vfun_port *p)
 {
-	struct said s = { .way = "to another VM" };
+	struct vfun_link_said s;
 	struct vfun_link_place at;
 	struct vfun_window *win;
 	int who;
 
-	if (!read_said(p, &s, VFUN_LINKED_LINK_OUT, VFUN_LINKED_OUT_PLACE,
-		       VFUN_LINKED_OUT_BELL))
+	if (!vfun_link_read(p->rx.port.theirs, true, &s))
 		return;
 	if (p->out.win && p->tx.number == s.number) {
 		if (s.bell <= U32_MAX)
@@ -121,14 +123,14 @@ static void follow_out(struct vfun_port *p)
 /* The link that the host wants to be received from. Both locks, and map_sem. */
 static void follow_in(struct vfun_port *p)
 {
-	struct said s = { .way = "from another VM" };
+	struct vfun_link_said s;
 	struct vfun_link_place at;
 	struct vfun_window *win;
 
 	/* Who reads a link that is not wanted any more stops, also if nothing comes. */
 	if (p->rx.reading != VFUN_LINKED_READS_PORT)
-		vfun_linked_rx_is_lawful_(&p->rx);
-	if (!read_said(p, &s, VFUN_LINKED_LINK_IN, VFUN_LINKED_IN_PLACE, 0) ||
+		vfun_linked_rx_obey_(&p->rx);
+	if (!vfun_link_read(p->rx.port.theirs, false, &s) ||
 	    (p->in.win && p->rx.number == s.number))
 		return;
 	if (p->in.win) {

@@ -130,7 +130,17 @@ bool vfun_port_is_open(struct vfun_port *p);
 void vfun_port_ring(struct vfun_port *p, int who);
 void vfun_port_settle(struct vfun_port *p);
 
+/* What the host says of one way of a link. */
+struct vfun_link_said {
+	bool out;
+	u64 number, place, bell;
+};
+
 /* link.c */
+bool vfun_link_read(const u64 *page, bool out, struct vfun_link_said *s);
+struct vfun_window *vfun_link_window(struct vfun_device *dev, u64 ring_bytes,
+				     const struct vfun_link_said *s,
+				     struct vfun_link_place *at, const char **why);
 void vfun_link_follow(struct vfun_port *p);
 void vfun_link_leave(struct vfun_port *p);
 void vfun_link_drop(struct vfun_port *p);

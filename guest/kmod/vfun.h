@@ -186,6 +186,10 @@ struct vfun_channel {
 	bool buffer;		/* has no doorbells, and nobody waits for it */
 	u16 vector_out, vector_in;
 	struct vfun_area *head;	/* begins with its head page (R-RNG-3); a buffer has none */
+	u64 ring_bytes;		/* of a port, whose two sides these are; 0: it is none */
+	/* Memory of links of a program's port: its way out, and in. Under vfun_lock and map_sem. */
+	struct vfun_channel *link[VFUN_LINK_WAYS];
+	bool leaving;		/* such memory, whose window goes: its program is to let go */
 
 	wait_queue_head_t wq;
 	atomic64_t events;
@@ -471,6 +475,10 @@ void vfun_port_rung(struct vfun_port *p);
 void vfun_port_nudged(struct vfun_port *p);
 void vfun_port_cut(struct vfun_port *p, bool farewell);
 void vfun_links_gone(struct vfun_window *win, bool farewell);
+
+/* proglink.c: direct links of ports that programs have */
+long vfun_ioc_link(struct vfun_file *vf, struct vfun_ioc_link __user *arg);
+void vfun_proglinks_farewell(struct vfun_window *win);
 
 /* file.c */
 bool vfun_task_is_net_admin(void);

@@ -216,6 +216,47 @@ struct vfun_ioc_pin {
 	__u32 reserved;
 };
 
+/* One way of a direct link. */
+#define VFUN_LINK_OUT 0		/* to another VM */
+#define VFUN_LINK_IN 1		/* from another VM */
+#define VFUN_LINK_WAYS 2
+
+#define VFUN_LINK_ASK 0
+#define VFUN_LINK_TAKE 1
+#define VFUN_LINK_LEAVE 2
+#define VFUN_LINK_RING 3
+
+/*
+ * The memory of a direct link of a port that this file has a channel of (docs/protocol.md,
+ * section 18). The host names links and their places on its page of the port.
+ *
+ *   ASK    `number`: the link that the host wants to be used now, or that this file has and
+ *          may keep; 0: none. Who has the memory of another one is to let go of it
+ *   TAKE   the same, and its memory is this file's: `mine` and `theirs` are offsets of mmap,
+ *          each of 4096 bytes and a ring. Both ways between two ports have the same memory
+ *   LEAVE  the program touches it no more for this way
+ *   RING   rings the VM that receives from the link out
+ *
+ * The memory is this file's until both ways have left it, another link is taken, the port's
+ * channel is over, or the window goes; other pages stand in its place then, as in a channel's.
+ * A window that is unplugged waits a moment, in which ASK says 0, until programs have let go.
+ *
+ *   ENOENT  no such channel in this file; EPIPE it is over
+ *   EINVAL  it is no port's; no such way, or no such word
+ *   ENXIO   TAKE: the link's window is not in this guest now, or is about to go
+ *   EPROTO  TAKE: what the host says of the link makes no sense
+ *   EBUSY   TAKE: somebody else has memory there
+ *   ENODATA TAKE, RING: the host names no link, or this file has not its memory
+ */
+struct vfun_ioc_link {
+	__u64 channel;		/* in: from ACTIVATE's ack */
+	__u32 way;		/* in: VFUN_LINK_OUT or _IN */
+	__u32 word;		/* in: VFUN_LINK_ASK and so on */
+	__u64 number;		/* out */
+	__u64 mine, theirs;	/* out: of TAKE; this file writes the one, and reads the other */
+	__u64 ring_bytes;	/* out: of TAKE */
+};
+
 #define VFUN_IOC_INFO    _IOR(VFUN_IOC_MAGIC, 0, struct vfun_ioc_info)
 #define VFUN_IOC_REQUEST _IOWR(VFUN_IOC_MAGIC, 1, struct vfun_ioc_request)
 #define VFUN_IOC_WAIT    _IOWR(VFUN_IOC_MAGIC, 2, struct vfun_ioc_wait)
@@ -225,6 +266,7 @@ struct vfun_ioc_pin {
 #define VFUN_IOC_BUFFER  _IOW(VFUN_IOC_MAGIC, 6, struct vfun_ioc_buffer)
 #define VFUN_IOC_REMAP   _IOWR(VFUN_IOC_MAGIC, 7, struct vfun_ioc_remap)
 #define VFUN_IOC_PIN     _IOWR(VFUN_IOC_MAGIC, 8, struct vfun_ioc_pin)
+#define VFUN_IOC_LINK    _IOWR(VFUN_IOC_MAGIC, 9, struct vfun_ioc_link)
 
 /*
  * mmap's offset of a byte of a window: the window's number above its offset
@@ -236,7 +278,8 @@ struct vfun_ioc_pin {
 /*
  * mmap(MAP_SHARED, offset = VFUN_MAP(window, offset)) gives
  *   the first page of window 0, its header, for reading;
- *   all or some pages of one range of a channel or buffer of this file: for
+ *   all or some pages of one range of a channel or buffer of this file, or of one
+ *   side of a link (VFUN_IOC_LINK): for
  *   reading and writing where the app writes it or both sides do, and for
  *   reading where the host alone writes it;
  * and EACCES for anything else: other pages, writing where only reading is

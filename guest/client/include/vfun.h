@@ -65,6 +65,12 @@
 // Room for a port's name and its terminating zero.
 #define VFUN_PORT_ROOM 16
 
+// A direct link's way to another VM.
+#define VFUN_LINK_WAY_OUT 0
+
+// A direct link's way from another VM.
+#define VFUN_LINK_WAY_IN 1
+
 // As a limit in nanoseconds: wait without one.
 #define VFUN_NO_LIMIT UINT64_MAX
 
@@ -214,6 +220,9 @@ typedef struct vfun_pending vfun_pending;
 
 // A port of the VM that this program has. Any number of threads may use it at once.
 typedef struct vfun_port vfun_port;
+
+// The memory of a direct link of a port, one way.
+typedef struct vfun_port_link vfun_port_link;
 
 // An open session. Any number of threads may use it at once.
 typedef struct vfun_session vfun_session;
@@ -841,6 +850,45 @@ enum vfun_status vfun_port_ring(const struct vfun_port *port);
 // Requires:
 // port was not ended.
 enum vfun_status vfun_port_check(const struct vfun_port *port);
+
+// The number of the direct link that is to be used now for frames this way (VFUN_LINK_WAY_OUT or VFUN_LINK_WAY_IN); 0: none. Ask some 50 times a
+// second while there is one: if it is not the number of the link that the program has, the program lets
+// go of that. vfun_link_ring.h has the ends of links. VFUN_STATUS_UNSUPPORTED if the kernel module is
+// an older one.
+//
+// Requires:
+// port was not ended; number points to a uint64_t.
+enum vfun_status vfun_port_link_wanted(const struct vfun_port *port,
+                                       uint32_t way,
+                                       uint64_t *number);
+
+// Takes the memory of the link that is to be used now: its number, the bytes of its rings, and where
+// its two sides lie. *link is the caller's, to be ended by vfun_port_link_close before
+// the next one is taken for this way; null, and *number 0, if there is none. When the link's window is
+// unplugged, or the port has ended, private memory takes the place of its sides.
+// VFUN_STATUS_NO_WINDOW: its window is not in this VM now.
+//
+// Requires:
+// port was not ended; the others point to room for what is put there.
+enum vfun_status vfun_port_link_take(const struct vfun_port *port,
+                                     uint32_t way,
+                                     struct vfun_port_link **link,
+                                     uint64_t *number,
+                                     uint64_t *ring_bytes,
+                                     struct vfun_port_sides *sides);
+
+// Rings the VM that receives from the link out: call it when vfun_linked_tx_must_ring says so.
+//
+// Requires:
+// port was not ended.
+enum vfun_status vfun_port_link_ring(const struct vfun_port *port);
+
+// Lets go of a link's memory; the handle is gone, and its sides are not mapped any more. Its port may
+// have been closed before.
+//
+// Requires:
+// link came from vfun_port_link_take and is not used again, and neither are its sides.
+enum vfun_status vfun_port_link_close(struct vfun_port_link *link);
 
 // Gives a port back; the handle is gone, and its sides are not mapped any more, whatever the
 // status.

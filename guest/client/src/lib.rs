@@ -82,7 +82,7 @@ pub use offered::offered;
 #[doc(hidden)]
 pub use owned::{KeptResults, OwnedCell, OwnedPending};
 pub use pending::Pending;
-pub use port::{Port, PortInfo};
+pub use port::{LinkWay, Port, PortInfo, PortLink};
 pub use queues::{EndWait, Queues, QueuesWaiter};
 pub use request::FunctionRequest;
 pub use session::{Description, FunctionInfo, Session, SessionInfo};

@@ -1,9 +1,13 @@
 //! Ports of the VM: network interfaces whose frames a program moves by itself.
 
+use crate::calls::Way;
 use crate::error::{Error, Result};
+use crate::function::Active;
 use crate::queues::Queues;
 use crate::request::FunctionRequest;
 use crate::session::Session;
+use crate::transport::{Links, TakenLink};
+use std::sync::Arc;
 use vfun_ring::WindowMemory;
 use vfun_wire::header::PortEntry;
 use vfun_wire::limits::PORTS_MAX;
@@ -86,6 +90,122 @@ impl Port {
     /// The memory cannot be let go of, or the host's word: the port is given back with its session.
     pub fn close(self) -> Result<()> {
         self.queues.release().map(|_| ())
+    }
+}
+
+/// One way of a direct link (section 18 of docs/protocol.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum LinkWay {
+    /// To another VM.
+    Out = 0,
+    /// From another VM.
+    In = 1,
+}
+
+/// The memory of a direct link of a port. Dropping it gives it back: let the ends of the link let go
+/// first. When the link's window is unplugged, or the port has ended, private memory takes
+/// its place.
+///
+/// Two sides of packets, as a port's ([`Port::memory`]): `mine` is this program's, `theirs` the other
+/// VM's, which may write anything there. Both ways between two ports have the same memory.
+pub struct PortLink {
+    number: u64,
+    ring_bytes: u64,
+    way: LinkWay,
+    /// Emptied before the module is told.
+    memory: Option<WindowMemory>,
+    port: LinkedPort,
+}
+
+/// The port that a link is of.
+#[derive(Clone)]
+struct LinkedPort {
+    active: Arc<Active>,
+    channel: u64,
+}
+
+impl LinkedPort {
+    fn of(queues: &Queues) -> Self {
+        LinkedPort { active: queues.active().clone(), channel: queues.handle() }
+    }
+
+    fn links(&self) -> Result<&dyn Links> {
+        let none = Error::Unsupported("direct links of a program's port need the kernel module");
+        match self.active.calls.way()? {
+            Way::Queues(sides) => sides.links().ok_or(none),
+            _ => Err(none),
+        }
+    }
+}
+
+impl PortLink {
+    fn new(port: LinkedPort, way: LinkWay, taken: TakenLink) -> Self {
+        let mine = taken.mine.write().expect("it was mapped for writing");
+        let memory = Some(WindowMemory::of_sides(mine, taken.theirs.read()));
+        PortLink { number: taken.number, ring_bytes: taken.ring_bytes, way, memory, port }
+    }
+
+    /// The link's number, which is not 0.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Bytes of each of its two rings: a power of two.
+    pub fn ring_bytes(&self) -> u64 {
+        self.ring_bytes
+    }
+
+    /// Its two sides of packets.
+    pub fn memory(&self) -> &WindowMemory {
+        self.memory.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for PortLink {
+    fn drop(&mut self) {
+        self.memory = None;
+        if let Ok(links) = self.port.links() {
+            links.leave(self.port.channel, self.way);
+        }
+    }
+}
+
+impl std::fmt::Debug for PortLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PortLink({}, {:?}, rings of {} bytes)", self.number, self.way, self.ring_bytes)
+    }
+}
+
+/// Direct links: frames go past the host's switch, by memory that another VM shares. The host says
+/// on its side of the port which link to use, in the words of R-LNK-2; a program that stores 1 in KNOWS
+/// of its own side obeys them. It asks now and then, some 50 times a second while it has a link.
+impl Port {
+    /// The number of the link that is to be used now; 0: none. While the program has the memory
+    /// of another one, it lets go of it.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`]: the kernel module is an older one. As [`Port::check`].
+    pub fn link_wanted(&self, way: LinkWay) -> Result<u64> {
+        LinkedPort::of(&self.queues).links()?.wanted(self.queues.handle(), way)
+    }
+
+    /// Takes the memory of the link that is to be used now; `None`: there is none. What the program
+    /// has of this way it gives back before.
+    ///
+    /// # Errors
+    /// [`Error::NoWindow`]: its window is not in this VM. As [`Port::link_wanted`].
+    pub fn link(&self, way: LinkWay) -> Result<Option<PortLink>> {
+        let port = LinkedPort::of(&self.queues);
+        let taken = port.links()?.take(port.channel, way)?;
+        Ok(taken.map(|taken| PortLink::new(port, way, taken)))
+    }
+
+    /// Rings the VM that receives from the link out.
+    pub fn ring_link(&self) {
+        if let Ok(links) = LinkedPort::of(&self.queues).links() {
+            links.ring(self.queues.handle());
+        }
     }
 }
 

@@ -34,7 +34,7 @@ def library(folder):
         ("sender_attach", ctypes.c_int, [pointer, number, pointer, pointer, number]),
         ("sender_detach", None, [pointer]), ("sender_run", None, [pointer]),
         ("sender_hold", None, [pointer, ctypes.c_int]), ("sender_stop", None, [pointer, ctypes.c_int]),
-        ("sender_nap", None, [pointer, ctypes.c_uint]), ("sender_sent", number, [pointer]),
+        ("sender_nap", None, [pointer, ctypes.c_uint]), ("sender_flows", None, [pointer, ctypes.c_uint]), ("sender_sent", number, [pointer]),
         ("receiver_new", pointer, [pointer, pointer, number]),
         ("receiver_renew", None, [pointer, pointer, pointer, number]),
         ("receiver_attach", ctypes.c_int, [pointer, number, pointer, pointer, number]),
@@ -61,6 +61,32 @@ def sides(port):
     return address(port.memory, SIDE), address(port.memory, 0), RING
 
 
+class Thread:
+    """A function of vms.c that runs until it is told to stop."""
+
+    def __init__(self, run, of):
+        self.thread = threading.Thread(target=run, args=(of,), daemon=True)
+        self.thread.start()
+
+    def join(self):
+        self.thread.join()
+
+
+class Process:
+    """The same in a process of its own, which finds all memory that is there now."""
+
+    def __init__(self, run, of):
+        self.pid = os.fork()
+        if self.pid == 0:
+            run(of)
+            os._exit(0)
+
+    def join(self):
+        _, status = os.waitpid(self.pid, 0)
+        if status:
+            raise AssertionError(f"an end has died: {status}")
+
+
 class Receiver:
     def __init__(self, vms, port):
         self.vms, self.port = vms, port
@@ -68,9 +94,8 @@ class Receiver:
         self.it = vms.receiver_new(*sides(port))
         self.thread = None
 
-    def start(self):
-        self.thread = threading.Thread(target=self.vms.receiver_run, args=(self.it,), daemon=True)
-        self.thread.start()
+    def start(self, kind=Thread):
+        self.thread = kind(self.vms.receiver_run, self.it)
         return self
 
     def renew(self, port):
@@ -96,16 +121,17 @@ class Receiver:
 
 
 class Sender:
-    def __init__(self, vms, port, receiver, source=0, window=WINDOW):
+    def __init__(self, vms, port, receiver, source=0, window=WINDOW, flows=1):
         self.vms, self.port, self.receiver, self.source = vms, port, receiver, source
         port.set_word(1, 16, 1)
         self.it = vms.sender_new(*sides(port), source, vms.receiver_came(receiver.it, source), window)
+        self.flows = flows
+        vms.sender_flows(self.it, flows)
         self.thread = None
 
-    def start(self):
+    def start(self, kind=Thread):
         self.vms.sender_stop(self.it, 0)
-        self.thread = threading.Thread(target=self.vms.sender_run, args=(self.it,), daemon=True)
-        self.thread.start()
+        self.thread = kind(self.vms.sender_run, self.it)
         return self
 
     def renew(self, port):
@@ -119,8 +145,9 @@ class Sender:
     def nap(self, microseconds):
         self.vms.sender_nap(self.it, microseconds)
 
-    def sent(self):
-        return self.vms.sender_sent(self.it)
+    def sent(self, flow=0):
+        """The last number of a flow."""
+        return (self.vms.sender_sent(self.it) + self.flows - 1 - flow) // self.flows
 
     def stop(self):
         """As a VM that is stopped: it does not even turn."""
@@ -138,6 +165,7 @@ class Direct:
     def __init__(self, owner, vms, sender, receiver, name="b/host", end="a/host"):
         self.owner, self.vms, self.sender, self.receiver = owner, vms, sender, receiver
         self.number, self.epoch, self.name, self.end = next(self.numbers), 0, name, end
+        self.pause = 0.05
         self.fd = os.memfd_create("link", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, PAGE + 2 * SIDE)
         self.memory = mmap.mmap(self.fd, PAGE + 2 * SIDE)
@@ -195,7 +223,7 @@ class Direct:
 
     def until_both(self, is_back):
         until(f"both turn {'back' if is_back else 'to the link'} (epoch {self.epoch})",
-              lambda: self.is_acked(is_back) and self.is_open(is_back))
+              lambda: self.is_acked(is_back) and self.is_open(is_back), pause=self.pause)
 
     def out(self):
         self.allow()

@@ -17,12 +17,12 @@ def run(*command, **more):
     return done.stdout
 
 
-def until(what, look, seconds=30):
+def until(what, look, seconds=30, pause=0.05):
     end = time.monotonic() + seconds
     while not look():
         if time.monotonic() > end:
             raise AssertionError(f"{what}: not within {seconds} s")
-        time.sleep(0.05)
+        time.sleep(pause)
 
 
 class Switch:

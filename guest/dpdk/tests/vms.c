@@ -6,8 +6,10 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,7 +31,7 @@ struct sender {
 	uint64_t *came;                 /* the last number that its receiver has */
 	uint64_t lost;                  /* up to here none is waited for */
 	uint64_t window;                /* frames that may be under way */
-	unsigned int nap_us;
+	unsigned int nap_us, flows;     /* frames belong to so many flows in turn, each a source of its own */
 	int source, stop, hold;
 };
 
@@ -41,6 +43,20 @@ struct receiver {
 	uint64_t by_port, by_link;
 	int stop, hold;
 };
+
+/* Zeros that child processes share, with a lock among them. */
+static void *shared(size_t bytes, size_t lock)
+{
+	unsigned char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_mutexattr_t attributes;
+
+	if (at == MAP_FAILED)
+		abort();
+	pthread_mutexattr_init(&attributes);
+	pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	pthread_mutex_init((pthread_mutex_t *)(void *)(at + lock), &attributes);
+	return at;
+}
 
 static uint64_t now_ms(void)
 {
@@ -55,13 +71,13 @@ static uint64_t now_ms(void)
 struct sender *sender_new(void *mine, const void *theirs, uint64_t ring, int source,
 			  uint64_t *came, uint64_t window)
 {
-	struct sender *s = calloc(1, sizeof(*s));
+	struct sender *s = shared(sizeof(*s), offsetof(struct sender, lock));
 
-	pthread_mutex_init(&s->lock, NULL);
 	s->source = source;
 	s->came = came;
 	s->window = window;
 	s->nap_us = 20;
+	s->flows = 1;
 	vfun_linked_tx_init(&s->tx, mine, theirs, ring);
 	return s;
 }
@@ -91,8 +107,10 @@ void sender_detach(struct sender *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-static int put(struct sender *s, uint64_t number)
+static int put(struct sender *s, uint64_t sent)
 {
+	unsigned char source = (unsigned char)(s->source + (int)((sent - 1) % s->flows));
+	uint64_t number = (sent - 1) / s->flows + 1;
 	uint32_t bytes = BYTES_MIN + (uint32_t)(number % 7) * 100;
 	unsigned char *to = vfun_linked_tx_put(&s->tx, bytes);
 
@@ -101,11 +119,11 @@ static int put(struct sender *s, uint64_t number)
 	memset(to, 0, bytes);
 	to[0] = 2;
 	to[6] = 2;
-	to[11] = (unsigned char)s->source;
+	to[11] = source;
 	/* An EtherType of tests. */
 	to[12] = 0x88;
 	to[13] = 0xb5;
-	to[SOURCE_AT] = (unsigned char)s->source;
+	to[SOURCE_AT] = source;
 	memcpy(to + NUMBER_AT, &number, sizeof(number));
 	return 1;
 }
@@ -118,6 +136,8 @@ static void burst(struct sender *s)
 	for (i = 0; i < frames && !s->hold; i++) {
 		uint64_t came = __atomic_load_n(s->came, __ATOMIC_ACQUIRE);
 
+		/* Of the first flow. */
+		came = came ? (came - 1) * s->flows + 1 : 0;
 		if (came < s->lost)
 			came = s->lost;
 		if (s->sent - came >= s->window || !put(s, s->sent + 1))
@@ -163,6 +183,12 @@ void sender_nap(struct sender *s, unsigned int us)
 	s->nap_us = us;
 }
 
+/* Before it runs. */
+void sender_flows(struct sender *s, unsigned int flows)
+{
+	s->flows = flows;
+}
+
 uint64_t sender_sent(struct sender *s)
 {
 	return __atomic_load_n(&s->sent, __ATOMIC_ACQUIRE);
@@ -172,9 +198,8 @@ uint64_t sender_sent(struct sender *s)
 
 struct receiver *receiver_new(void *mine, const void *theirs, uint64_t ring)
 {
-	struct receiver *r = calloc(1, sizeof(*r));
+	struct receiver *r = shared(sizeof(*r), offsetof(struct receiver, lock));
 
-	pthread_mutex_init(&r->lock, NULL);
 	vfun_linked_rx_init(&r->rx, mine, theirs, ring);
 	return r;
 }

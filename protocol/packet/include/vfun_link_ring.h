@@ -58,6 +58,9 @@ extern "C" {
 /* How many milliseconds a switch keeps a frame at most, as drivers reckon. */
 #define VFUN_LINKED_SWITCH_KEEPS_MS 50
 
+/* How many frames a switch may let out before an earlier one: more than it takes at a time. */
+#define VFUN_LINKED_OVERTAKES 64
+
 /* In VFUN_LINKED_OPEN: no turn of this link is made any more. In _PASSED: none is told. */
 #define VFUN_LINKED_NO_MORE (~(uint64_t)0)
 
@@ -187,6 +190,7 @@ struct vfun_linked_tx {
 	uint64_t number;                /* the link's, and the last turn that was made */
 	uint64_t made;
 	uint64_t seen;                  /* the word TURN that was looked at last */
+	int has_turned;                 /* a frame found a turn due: who sleeps was not rung for it */
 };
 
 /* Makes the turn that is due; 0: its record has no room. */
@@ -232,6 +236,7 @@ static inline int vfun_linked_tx_init(struct vfun_linked_tx *l, void *mine, cons
 	l->has_link = 0;
 	l->due = 0;
 	l->seen = 0;
+	l->has_turned = 0;
 	/* An earlier sender may have died before it said that it made the last one. */
 	if (vfun_linked_is_turn_(last) && (vfun_linked_is_out_(last) || last > l->made)) {
 		l->due = last | 1;
@@ -376,9 +381,12 @@ static inline int vfun_linked_tx_attach(struct vfun_linked_tx *l, uint64_t numbe
 /* As vfun_packet_put, into the ring of the way that holds now. */
 static inline void *vfun_linked_tx_put(struct vfun_linked_tx *l, uint32_t bytes)
 {
-	if (l->path == VFUN_LINKED_DUE && !vfun_linked_tx_turn_(l)) {
-		l->port.full++;
-		return (void *)0;
+	if (l->path == VFUN_LINKED_DUE) {
+		if (!vfun_linked_tx_turn_(l)) {
+			l->port.full++;
+			return (void *)0;
+		}
+		l->has_turned = 1;
 	}
 	return vfun_packet_put(l->path == VFUN_LINKED_LINK ? &l->link : &l->port, bytes);
 }
@@ -390,8 +398,10 @@ static inline void *vfun_linked_tx_put(struct vfun_linked_tx *l, uint32_t bytes)
 static inline int vfun_linked_tx_publish(struct vfun_linked_tx *l)
 {
 	int is_new = vfun_packet_publish(l->path == VFUN_LINKED_LINK ? &l->link : &l->port);
+	int has_turned = l->has_turned;
 
-	return vfun_linked_tx_look(l) | is_new;
+	l->has_turned = 0;
+	return vfun_linked_tx_look(l) | is_new | has_turned;
 }
 
 /* ---- the receiver in a VM ------------------------------------------- */
@@ -450,8 +460,11 @@ static inline void vfun_linked_rx_forget_(struct vfun_linked_rx *l)
 	vfun_linked_rx_turn_(l, VFUN_LINKED_NO_MORE);
 }
 
-/* Whether the host still wants this link to be read. If not, it never is any more. */
-static inline int vfun_linked_rx_is_lawful_(struct vfun_linked_rx *l)
+/*
+ * Gives the link up for good if the host does not want it to be read any more. Whether it
+ * goes on.
+ */
+static inline int vfun_linked_rx_obey_(struct vfun_linked_rx *l)
 {
 	if (VFUN_PACKET_LOAD_ACQUIRE(l->port.theirs + VFUN_LINKED_LINK_IN) == l->number)
 		return 1;
@@ -538,7 +551,7 @@ static inline const void *vfun_linked_rx_port_(struct vfun_linked_rx *l, uint32_
 
 static inline const void *vfun_linked_rx_link_(struct vfun_linked_rx *l, uint32_t *bytes)
 {
-	if (!vfun_linked_rx_is_lawful_(l) || !l->has_link)
+	if (!vfun_linked_rx_obey_(l) || !l->has_link)
 		return (void *)0;
 	l->last = &l->link;
 	return vfun_packet_next(&l->link, bytes);
@@ -564,7 +577,7 @@ static inline const void *vfun_linked_rx_rest_(struct vfun_linked_rx *l, uint32_
 {
 	const void *found;
 
-	if (!vfun_linked_rx_is_lawful_(l)) {
+	if (!vfun_linked_rx_obey_(l)) {
 		*more = 1;
 		return (void *)0;
 	}
@@ -864,17 +877,62 @@ struct vfun_closer {
 	struct vfun_line *line;
 	uint64_t link;
 	uint64_t out;           /* the number of the last frame that came out of the switch */
+	uint64_t all;           /* all up to this one came out, as far as frames overtake each other */
+	uint64_t beyond;        /* which of the next ones did: bit n for the one n + 1 later */
+	uint64_t gone;          /* up to this one nothing is awaited any more */
 	uint64_t passed;        /* the last turn that was told; VFUN_LINKED_NO_MORE: none is */
 	uint64_t late;          /* how often the time was up before the last frame came out */
+	uint64_t behind;        /* frames that came out after all when it was */
 };
 
 static inline void vfun_closer_init(struct vfun_closer *c, struct vfun_line *line, uint64_t link)
 {
 	c->line = line;
 	c->link = link;
-	c->out = 0;
+	c->out = c->all = c->beyond = c->gone = 0;
 	c->passed = VFUN_PACKET_LOAD(line->closer + VFUN_LINKED_PASSED);
 	c->late = 0;
+	c->behind = 0;
+}
+
+/*
+ * A frame came out. A switch may change the order of frames of a burst: so the last one that
+ * came out may have a smaller number than the fence although all up to that came.
+ */
+static inline void vfun_closer_saw_(struct vfun_closer *c, uint64_t stamp)
+{
+	uint64_t ahead = stamp - c->all - 1;
+
+	c->out = stamp;
+	c->behind += stamp <= c->gone;
+	if (stamp <= c->all)
+		return;
+	if (ahead >= VFUN_LINKED_OVERTAKES) {
+		/* Nothing is overtaken by so many: what is missing was dropped. */
+		uint64_t slides = ahead - (VFUN_LINKED_OVERTAKES - 1);
+
+		c->all += slides;
+		c->beyond = slides < VFUN_LINKED_OVERTAKES ? c->beyond >> slides : 0;
+		ahead = VFUN_LINKED_OVERTAKES - 1;
+	}
+	c->beyond |= (uint64_t)1 << ahead;
+	while (c->beyond & 1) {
+		c->beyond >>= 1;
+		c->all++;
+	}
+}
+
+/* Up to which number nothing is awaited. */
+static inline uint64_t vfun_closer_reached(const struct vfun_closer *c)
+{
+	return c->out > c->all ? c->out : c->all;
+}
+
+/* The switch has dropped what it still had of the frames up to this one. */
+static inline void vfun_closer_give_up(struct vfun_closer *c, uint64_t gone)
+{
+	c->out = gone;
+	c->gone = gone;
 }
 
 /*
@@ -885,6 +943,7 @@ static inline uint64_t vfun_closer_due(const struct vfun_closer *c, uint64_t *fe
 {
 	uint64_t last = VFUN_PACKET_LOAD_ACQUIRE(c->line->fence + VFUN_LINKED_LAST);
 
+	*fence = 0;
 	if (last == c->passed || c->passed == VFUN_LINKED_NO_MORE || !vfun_linked_is_turn_(last))
 		return 0;
 	*fence = VFUN_PACKET_LOAD(c->line->fence + VFUN_LINKED_STAMP);
@@ -924,7 +983,7 @@ static inline void *vfun_closer_put(struct vfun_closer *c, struct vfun_packet_tx
 {
 	uint64_t fence, turn = vfun_closer_due(c, &fence);
 
-	c->out = stamp;
+	vfun_closer_saw_(c, stamp);
 	if (turn && fence < stamp && !vfun_closer_tell_(c, tx, turn)) {
 		tx->full++;
 		return (void *)0;
@@ -940,7 +999,7 @@ static inline int vfun_closer_run(struct vfun_closer *c, struct vfun_packet_tx *
 {
 	uint64_t fence, turn = vfun_closer_due(c, &fence);
 
-	return turn && fence <= c->out && vfun_closer_tell_(c, tx, turn);
+	return turn && fence <= vfun_closer_reached(c) && vfun_closer_tell_(c, tx, turn);
 }
 
 /*
@@ -951,9 +1010,9 @@ static inline int vfun_closer_expire(struct vfun_closer *c, struct vfun_packet_t
 {
 	uint64_t fence, turn = vfun_closer_due(c, &fence);
 
-	if (turn && fence > c->out) {
+	if (turn && fence > vfun_closer_reached(c)) {
 		c->late++;
-		c->out = fence;
+		vfun_closer_give_up(c, fence);
 	}
 	return vfun_closer_run(c, tx);
 }

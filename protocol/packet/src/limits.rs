@@ -17,6 +17,10 @@ pub const LINK_STARTS: u64 = 16;
 /// are enough for a month, and 65,536 halves may come one after another.
 pub const STAMP_BITS: u32 = 48;
 
+/// How many frames a switch may let out before an earlier one: more than it takes at a time
+/// (32, Open vSwitch and DPDK), and as many as a word has bits.
+pub const OVERTAKES: u64 = 64;
+
 /// How long a VM may take for a turn, if the manager says nothing else: twice what the switch
 /// may need, so that a turn that waits for dropped frames is not late. A VM that is stopped for a
 /// snapshot takes longer, and loses its link.

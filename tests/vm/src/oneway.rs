@@ -121,6 +121,19 @@ pub fn source(to: SocketAddr, every: Duration) -> ! {
     unreachable!("there are numbers enough")
 }
 
+/// Sends them as long as there is a file; how many.
+pub fn sends_while(to: SocketAddr, every: Duration, file: &Path) -> u64 {
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("a port");
+    let mut n = 0_u64;
+    while file.exists() {
+        let due = Instant::now() + every;
+        let _ = socket.send_to(&n.to_le_bytes(), to);
+        n += 1;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+    n
+}
+
 /// Hears what [`source`] sends from a guest, in the network namespace of the thread that made
 /// it. Its own thread lives as long as the test's process.
 pub struct Listener {

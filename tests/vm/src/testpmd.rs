@@ -7,7 +7,7 @@ use vfun_testguest::{Doorbell, Guest, GuestConfig};
 use vfun_tests_local::programs;
 
 /// Where Debian's DPDK has its drivers, on the host and in the guest.
-const DRIVERS: &str = "/usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0";
+pub const DRIVERS: &str = "/usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0";
 const PROGRAM: &str = "/usr/bin/dpdk-testpmd";
 /// Between two looks at what it says.
 const LOOK: Duration = Duration::from_millis(100);
@@ -89,6 +89,20 @@ pub fn says(guest: &Guest, words: &str) {
     }) {
         panic!("testpmd does not say '{words}', but: {}", said(guest));
     }
+}
+
+/// Frames that it has sent by one of its devices, and received, as it said last.
+pub fn counted(guest: &Guest, port: u32) -> (u64, u64) {
+    let of = format!("NIC statistics for port {port} ");
+    let text = ok(guest, &format!("grep -A 4 '{of}' {LOG} | tail -n 4"));
+    let number = |name: &str| {
+        let rest = &text[text.find(name).unwrap_or_else(|| panic!("{text}")) + name.len()..];
+        rest.split_whitespace()
+            .next()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or_else(|| panic!("{text}"))
+    };
+    (number("TX-packets:"), number("RX-packets:"))
 }
 
 /// Ends it.

@@ -19,7 +19,7 @@ use vfun_tests_vm::module::{dmesg, healthy, load, module_config, ok, until};
 use vfun_tests_vm::netns::inside;
 use vfun_tests_vm::openvswitch::{self, OpenVSwitch};
 use vfun_tests_vm::runs::Runs;
-use vfun_tests_vm::testpmd::driver;
+use vfun_tests_vm::testpmd::{self, driver, own_port, says};
 
 /// The client and its two VMs, each with a port in the switch.
 const CLIENT: &str = "web";
@@ -57,16 +57,41 @@ fn qmp(stand: &Stand, vm: &str) -> String {
 }
 
 fn config(stand: &Stand, vm: &str, files: &[(PathBuf, String)]) -> GuestConfig {
-    let socket = stand.root().join(format!("ivshmem/{CLIENT}@{vm}.sock"));
-    let mut c = module_config(&format!("links-{vm}"), vec![Doorbell::new(socket)]);
+    let mut c = module_config(&format!("links-{vm}"), vec![doorbell(stand, vm)]);
     c.cpus = 1;
     c.memory_mib = 384;
     c.spare_modules.push("pktgen".into());
     c.files.extend_from_slice(files);
+    reachable(stand, vm, c)
+}
+
+/// With room for memory that is plugged in, and what plugs it.
+fn reachable(stand: &Stand, vm: &str, mut c: GuestConfig) -> GuestConfig {
     c.hotplug_ports = 2;
     c.extra_args = vec!["-qmp".into(), format!("unix:{},server=on,wait=off", qmp(stand, vm))];
     c.files.push((programs().join("vfun-vm-app"), "/usr/bin/vfun-vm-app".into()));
     c
+}
+
+fn doorbell(stand: &Stand, vm: &str) -> Doorbell {
+    Doorbell::new(stand.root().join(format!("ivshmem/{CLIENT}@{vm}.sock")))
+}
+
+/// Starts testpmd; the tap device has the VM's address.
+pub fn begin_testpmd(guest: &Guest, address: &str) {
+    let tap = format!(
+        "{} -d {}/librte_net_tap.so.23 --vdev net_tap0,iface=dtap0",
+        own_port(""),
+        testpmd::DRIVERS
+    );
+    testpmd::start(guest, &tap, "--forward-mode=io --no-flush-rx");
+    ok(
+        guest,
+        "for i in $(seq 600); do test -e /sys/class/net/dtap0 && exit 0; usleep 50000; done; cat /tmp/testpmd; exit 1",
+    );
+    ok(guest, "echo 1 > /proc/sys/net/ipv6/conf/dtap0/disable_ipv6; true");
+    ok(guest, &format!("ip addr add {address}/24 dev dtap0; ip link set dtap0 up"));
+    says(guest, "NIC statistics for port 1");
 }
 
 pub fn address(n: usize) -> String {
@@ -92,20 +117,48 @@ impl Pair {
         reached: impl Fn(&Stand) -> [String; 2],
         options: &[&str],
     ) -> Pair {
+        let pair = Pair::boot(reached, options, |stand, vm| config(stand, vm, files));
+        pair.up();
+        pair
+    }
+
+    /// Guests in which nothing was begun.
+    fn boot(
+        reached: impl Fn(&Stand) -> [String; 2],
+        options: &[&str],
+        config: impl Fn(&Stand, &str) -> GuestConfig,
+    ) -> Pair {
         let folder = tempfile::tempdir().unwrap();
         let ovs = folder.path().join("ovs");
         let (switch, stand) =
             network_with(&ovs, Way::Dpdk, &[&["--ports", "--links"], options].concat());
         let reached = reached(&stand);
         stand.add_client(&manifest(&reached)).unwrap();
-        let configs = VMS.map(|vm| config(&stand, vm, files));
+        let configs = VMS.map(|vm| config(&stand, vm));
         let guests = std::thread::scope(|s| {
             let boots = configs.each_ref().map(|c| s.spawn(|| boot(c)));
             boots.map(|b| b.join().unwrap())
         });
         let by_hand = reached[0].is_empty();
-        let pair = Pair { switch, stand, guests, folder, by_hand };
-        pair.up();
+        Pair { switch, stand, guests, folder, by_hand }
+    }
+
+    /// The same with testpmd in both, each with its VM's port and a tap device, between which it takes
+    /// all frames: so what the VM sends by the tap device goes by the port.
+    pub fn start_testpmd() -> Pair {
+        let reached = |stand: &Stand| [String::new(), by_qmp(stand, VMS[1])];
+        let pair = Pair::boot(reached, &[], |stand, vm| {
+            let name = format!("links-testpmd-{vm}");
+            let mut c =
+                testpmd::config(&name, vec![doorbell(stand, vm)], &["librte_net_tap.so.23"]);
+            c.spare_modules.push("tun".into());
+            reachable(stand, vm, c)
+        });
+        for (n, guest) in pair.guests.iter().enumerate() {
+            testpmd::prepare(guest);
+            ok(guest, "modprobe tun; ip link set lo up");
+            begin_testpmd(guest, &address(n));
+        }
         pair
     }
 
@@ -229,15 +282,47 @@ impl<G: Runs> Pair<G> {
         }
     }
 
-    /// Numbers from the first guest to the second one, while something else is done.
-    fn numbers(&self, meanwhile: impl FnOnce()) -> String {
-        let [from, to] = &self.guests;
+    /// The second guest hears numbers from now on.
+    fn hears(&self) {
+        let to = &self.guests[1];
         ok(
             to,
             "killall -q vfun-vm-app; rm -f /tmp/heard; (vfun-vm-app udp-sink 7 /tmp/heard >/dev/null 2>&1 </dev/null &)",
         );
         ok(to, "until test -e /tmp/heard; do usleep 10000; done");
-        let send = format!("vfun-vm-app udp-source {}:7 {EVERY} {NUMBERS}", address(1));
+    }
+
+    /// Numbers from the first guest to the second one as long as something else is done. How many
+    /// there were, and what came of them; none is waited for that does not come for long.
+    pub fn numbers_while(&self, every_us: u64, meanwhile: impl FnOnce()) -> (u64, String) {
+        let [from, to] = &self.guests;
+        self.hears();
+        let send = format!("vfun-vm-app udp-while {}:7 {every_us} /tmp/sending", address(1));
+        ok(
+            from,
+            &format!(
+                "rm -f /tmp/sent; : >/tmp/sending; (({send} >/tmp/sent.new; mv /tmp/sent.new /tmp/sent) >/dev/null 2>&1 </dev/null &)"
+            ),
+        );
+        ok(to, "until test -s /tmp/heard; do usleep 10000; done");
+        meanwhile();
+        ok(from, "rm /tmp/sending; until test -e /tmp/sent; do usleep 10000; done");
+        let count = ok(from, "cat /tmp/sent").trim().parse().unwrap();
+        let mut order = String::new();
+        for _ in 0..40 {
+            order = ok(to, &format!("usleep 500000; vfun-vm-app udp-order /tmp/heard 0 {count}"));
+            if order.starts_with("0 ") {
+                break;
+            }
+        }
+        (count, order.trim().into())
+    }
+
+    /// So many numbers from the first guest to the second one, while something else is done.
+    fn numbers(&self, count: u64, meanwhile: impl FnOnce()) -> String {
+        let [from, to] = &self.guests;
+        self.hears();
+        let send = format!("vfun-vm-app udp-source {}:7 {EVERY} {count}", address(1));
         ok(
             from,
             &format!("rm -f /tmp/sent; (({send}; : > /tmp/sent) >/dev/null 2>&1 </dev/null &)"),
@@ -247,12 +332,10 @@ impl<G: Runs> Pair<G> {
             from,
             "for i in $(seq 600); do test -e /tmp/sent && exit 0; usleep 100000; done; exit 1",
         );
-        ok(to, &format!("usleep 500000; vfun-vm-app udp-order /tmp/heard 0 {NUMBERS}"))
-            .trim()
-            .into()
+        ok(to, &format!("usleep 500000; vfun-vm-app udp-order /tmp/heard 0 {count}")).trim().into()
     }
 
-    fn pings(&self, count: u32) {
+    pub fn pings(&self, count: u32) {
         let ping = format!("ping -c {count} -i 0.02 -W 2 {}", address(1));
         let said = ok(&self.guests[0], &ping);
         assert!(said.contains(" 0% packet loss"), "{said}");
@@ -264,14 +347,14 @@ pub fn signal(pid: u32, signal: Signal) {
 }
 
 /// Frames from a VM, and to it: as the switch counts them, and as the VM does.
-type Counted = [(u64, u64); 2];
+pub type Counted = [(u64, u64); 2];
 
 /// What the switch counts for both ports is what both VMs count.
-fn counts_agree(pair: &Pair, before: &[Counted]) {
+pub fn counts_agree(pair: &Pair, before: &[Counted], in_vm: fn(&Guest) -> (u64, u64)) {
     let mut last = vec![];
     let agrees = (0..200).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
-        last = counts(pair);
+        last = counts(pair, in_vm);
         let grown = |now: (u64, u64), then: (u64, u64)| (now.0 - then.0, now.1 - then.1);
         last.iter().zip(before).all(|(now, then)| grown(now[0], then[0]) == grown(now[1], then[1]))
     });
@@ -279,8 +362,8 @@ fn counts_agree(pair: &Pair, before: &[Counted]) {
 }
 
 /// Of each port.
-fn counts(pair: &Pair) -> Vec<Counted> {
-    let of = |n: usize| [counted(&pair.switch, &pair.tap(n)), counted_in(&pair.guests[n])];
+pub fn counts(pair: &Pair, in_vm: fn(&Guest) -> (u64, u64)) -> Vec<Counted> {
+    let of = |n: usize| [counted(&pair.switch, &pair.tap(n)), in_vm(&pair.guests[n])];
     (0..2).map(of).collect()
 }
 
@@ -296,19 +379,19 @@ fn two_guests_go_past_a_stock_switch_and_come_back() {
 
     // Joined by rules, and with memory in common, they are linked.
     pair.link();
-    let before = counts(&pair);
+    let before = counts(&pair, counted_in);
     pair.both("direct");
     pair.pings(100);
     let direct = |p: &Pair| p.rows().iter().map(|r| r["frames"].as_u64().unwrap()).sum::<u64>();
     until("frames are counted", || direct(&pair) >= 200);
-    counts_agree(&pair, &before);
+    counts_agree(&pair, &before, counted_in);
     copies(&pair.guests[0], &address(0), &pair.guests[1]);
     copies(&pair.guests[1], &address(1), &pair.guests[0]);
 
     nobody_is_needed(&pair);
     a_mirror_sees_all(&pair);
     flips_lose_nothing(&pair);
-    counts_agree(&pair, &before);
+    counts_agree(&pair, &before, counted_in);
 
     // The operator wants none.
     pair.want(false);
@@ -499,7 +582,7 @@ fn a_mirror_sees_all(pair: &Pair) {
     switch.vsctl(&format!("add-port {BRIDGE} mirror -- set Interface mirror type=internal"));
     vfun_tests_vm::netns::ip("link set mirror up");
     pair.both("direct");
-    let order = pair.numbers(|| {
+    let order = pair.numbers(NUMBERS, || {
         switch.vsctl(&format!(
             "--id=@p get Port {from} -- --id=@m get Port mirror -- \
              --id=@x create Mirror name=x select-src-port=@p output-port=@m -- \
@@ -522,27 +605,32 @@ fn a_mirror_sees_all(pair: &Pair) {
     pair.both("direct");
 }
 
+/// The rules change, and are as before.
+pub fn flip(pair: &Pair) {
+    let [a, b] = [pair.tap(0), pair.tap(1)];
+    let also = format!("in_port={a},priority=40000,tcp,actions=output:{b},in_port");
+    pair.switch.ofctl("add-flow", BRIDGE, &[&also]);
+    // The way back is joined still.
+    pair.wait("switch", &["a"]);
+    pair.switch.ofctl("del-flows", BRIDGE, &[&format!("in_port={a},tcp")]);
+    pair.both("direct");
+}
+
 /// Numbered frames while the rules change again and again.
 fn flips_lose_nothing(pair: &Pair) {
-    let [a, b] = [pair.tap(0), pair.tap(1)];
     let flips = || {
         let mut flips = 0;
         let end = std::time::Instant::now() + Duration::from_micros(EVERY * NUMBERS);
         while std::time::Instant::now() < end {
-            let also = format!("in_port={a},priority=40000,tcp,actions=output:{b},in_port");
-            pair.switch.ofctl("add-flow", BRIDGE, &[&also]);
-            // The way back is joined still.
-            pair.wait("switch", &["a"]);
-            pair.switch.ofctl("del-flows", BRIDGE, &[&format!("in_port={a},tcp")]);
-            pair.both("direct");
+            flip(pair);
             flips += 1;
         }
         eprintln!("{flips} flips");
         assert!(flips > 0);
     };
     // What is lost without a flip is no fault of one.
-    assert_eq!(pair.numbers(|| ()), "0 0 0", "without a flip: lost, repeated, late");
-    assert_eq!(pair.numbers(flips), "0 0 0", "lost, repeated, late");
+    assert_eq!(pair.numbers(NUMBERS, || ()), "0 0 0", "without a flip: lost, repeated, late");
+    assert_eq!(pair.numbers(NUMBERS, flips), "0 0 0", "lost, repeated, late");
 }
 
 /// The switch and the manager are killed, and others come.

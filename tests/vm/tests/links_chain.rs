@@ -216,7 +216,7 @@ impl Chain {
         ok(guest, "until test -e /tmp/heard; do usleep 10000; done");
         ok(from, &format!("vfun-vm-app udp-source {}:7 {EVERY} {NUMBERS}", address(to)));
         // What is under way comes, or does not come any more.
-        let look = format!("said=$(vfun-vm-app udp-order /tmp/heard {NUMBERS})");
+        let look = format!("said=$(vfun-vm-app udp-order /tmp/heard 0 {NUMBERS})");
         let done = "[ \"$said\" = '0 0 0' ] && break; usleep 200000";
         ok(guest, &format!("for i in $(seq 50); do {look}; {done}; done; echo $said")).trim().into()
     }

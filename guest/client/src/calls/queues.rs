@@ -5,7 +5,7 @@ use super::life::ServiceLife;
 use super::open::GrantedChannel;
 use crate::error::{Error, Result};
 use crate::random;
-use crate::transport::{BellPlace, Bells, DoorbellWaiter, Window};
+use crate::transport::{BellPlace, Bells, DoorbellWaiter, Links, Window};
 use crate::wait::{Sleeper, WaitPolicy, wait_long};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -76,6 +76,11 @@ impl QueueSides {
 
     pub fn token(&self) -> [u64; 2] {
         self.token
+    }
+
+    /// Direct links of the port that this channel is of; `None`: there are none here.
+    pub fn links(&self) -> Option<&dyn Links> {
+        self.window.transport.links()
     }
 
     /// Lets go of the channel's memory, as [`super::RawLines::cut_off`] does.

@@ -3,8 +3,9 @@
 use super::edge::{Edge, Failure, edge, given, put, taken, text};
 use super::session::vfun_session;
 use super::status::vfun_status;
-use crate::port::{Port, PortInfo};
+use crate::port::{LinkWay, Port, PortInfo, PortLink};
 use std::ffi::{c_char, c_void};
+use vfun_ring::WindowMemory;
 
 /// Room for a port's name and its terminating zero.
 pub const VFUN_PORT_ROOM: usize = 16;
@@ -46,6 +47,24 @@ pub struct vfun_port_sides {
     pub mine: *mut c_void,
     /// The side that the host writes, at any moment: read once, check, use.
     pub theirs: *const c_void,
+}
+
+/// A direct link's way to another VM.
+pub const VFUN_LINK_WAY_OUT: u32 = 0;
+/// A direct link's way from another VM.
+pub const VFUN_LINK_WAY_IN: u32 = 1;
+
+/// The memory of a direct link of a port, one way.
+pub struct vfun_port_link {
+    link: PortLink,
+}
+
+fn way_of(way: u32) -> Edge<LinkWay> {
+    match way {
+        VFUN_LINK_WAY_OUT => Ok(LinkWay::Out),
+        VFUN_LINK_WAY_IN => Ok(LinkWay::In),
+        _ => Err(Failure::Argument("way is neither VFUN_LINK_WAY_OUT nor VFUN_LINK_WAY_IN")),
+    }
 }
 
 impl From<&PortInfo> for vfun_port_info {
@@ -117,14 +136,13 @@ pub unsafe extern "C" fn vfun_port_open(
             let session = given(session, "session is null")?;
             let opened = session.session.port(text(name, "name is not UTF-8")?)?;
             put(info, opened.info().into(), "info is null")?;
-            put(sides, sides_of(&opened), "sides is null")?;
+            put(sides, sides_of(opened.memory()), "sides is null")?;
             put(port, Box::into_raw(Box::new(vfun_port { port: opened })), "port is null")
         }
     })
 }
 
-fn sides_of(port: &Port) -> vfun_port_sides {
-    let memory = port.memory();
+fn sides_of(memory: &WindowMemory) -> vfun_port_sides {
     vfun_port_sides {
         mine: memory.mine().as_mut_ptr().cast(),
         theirs: memory.theirs().as_ptr().cast(),
@@ -165,6 +183,86 @@ pub unsafe extern "C" fn vfun_port_check(port: *const vfun_port) -> vfun_status 
     edge(|| {
         // SAFETY: the caller's promise.
         Ok(unsafe { port_of(port) }?.check()?)
+    })
+}
+
+/// The number of the direct link that is to be used now for frames this way (VFUN_LINK_WAY_OUT or VFUN_LINK_WAY_IN); 0: none. Ask some 50 times a
+/// second while there is one: if it is not the number of the link that the program has, the program lets
+/// go of that. vfun_link_ring.h has the ends of links. VFUN_STATUS_UNSUPPORTED if the kernel module is
+/// an older one.
+///
+/// # Safety
+/// port was not ended; number points to a uint64_t.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_port_link_wanted(
+    port: *const vfun_port,
+    way: u32,
+    number: *mut u64,
+) -> vfun_status {
+    edge(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let wanted = port_of(port)?.link_wanted(way_of(way)?)?;
+            put(number, wanted, "number is null")
+        }
+    })
+}
+
+/// Takes the memory of the link that is to be used now: its number, the bytes of its rings, and where
+/// its two sides lie. *link is the caller's, to be ended by vfun_port_link_close before
+/// the next one is taken for this way; null, and *number 0, if there is none. When the link's window is
+/// unplugged, or the port has ended, private memory takes the place of its sides.
+/// VFUN_STATUS_NO_WINDOW: its window is not in this VM now.
+///
+/// # Safety
+/// port was not ended; the others point to room for what is put there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_port_link_take(
+    port: *const vfun_port,
+    way: u32,
+    link: *mut *mut vfun_port_link,
+    number: *mut u64,
+    ring_bytes: *mut u64,
+    sides: *mut vfun_port_sides,
+) -> vfun_status {
+    edge(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            put(link, std::ptr::null_mut(), "link is null")?;
+            put(number, 0, "number is null")?;
+            let Some(taken) = port_of(port)?.link(way_of(way)?)? else { return Ok(()) };
+            put(ring_bytes, taken.ring_bytes(), "ring_bytes is null")?;
+            put(sides, sides_of(taken.memory()), "sides is null")?;
+            put(number, taken.number(), "number is null")?;
+            put(link, Box::into_raw(Box::new(vfun_port_link { link: taken })), "link is null")
+        }
+    })
+}
+
+/// Rings the VM that receives from the link out: call it when vfun_linked_tx_must_ring says so.
+///
+/// # Safety
+/// port was not ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_port_link_ring(port: *const vfun_port) -> vfun_status {
+    edge(|| {
+        // SAFETY: the caller's promise.
+        unsafe { port_of(port) }?.ring_link();
+        Ok(())
+    })
+}
+
+/// Lets go of a link's memory; the handle is gone, and its sides are not mapped any more. Its port may
+/// have been closed before.
+///
+/// # Safety
+/// link came from vfun_port_link_take and is not used again, and neither are its sides.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_port_link_close(link: *mut vfun_port_link) -> vfun_status {
+    edge(|| {
+        // SAFETY: the caller's promise.
+        drop(unsafe { taken(link, "link is null")? }.link);
+        Ok(())
     })
 }
 

@@ -56,6 +56,10 @@ impl Queues {
         }
     }
 
+    pub(crate) fn active(&self) -> &Arc<Active> {
+        &self.inner
+    }
+
     /// The grant as the host recorded it.
     pub fn info(&self) -> &GrantInfo {
         &self.inner.hold.info

@@ -18,6 +18,7 @@ pub(crate) use window::{Window, map};
 use crate::buffer::{FileKind, MemoryPlace, MemoryToMove, Unmovable};
 use crate::endpoint::{Endpoint, TransportKind};
 use crate::error::Result;
+use crate::port::LinkWay;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -143,6 +144,10 @@ pub(crate) trait Transport: Send + Sync {
     ) -> std::result::Result<MemoryPlace, Unmovable> {
         Err(Unmovable::NoModule)
     }
+    /// Memory of direct links of the ports that this process has; `None`: there are none here.
+    fn links(&self) -> Option<&dyn Links> {
+        None
+    }
     /// Makes ready what this side has of the doorbells that the window's
     /// header offers. Asked once, and only if it offers them.
     fn bells(&self) -> Result<Bells> {
@@ -167,6 +172,26 @@ pub(crate) trait Transport: Send + Sync {
     }
     /// Whether the device that carries the window is known to be gone.
     fn device_gone(&self) -> bool;
+}
+
+/// Direct links of ports, by the channel of each.
+pub(crate) trait Links {
+    /// The number of the link that is to be used now; 0: none.
+    fn wanted(&self, channel: u64, way: LinkWay) -> Result<u64>;
+    /// Takes its memory; `None`: the host names none now.
+    fn take(&self, channel: u64, way: LinkWay) -> Result<Option<TakenLink>>;
+    /// It is touched no more.
+    fn leave(&self, channel: u64, way: LinkWay);
+    /// Rings the VM that receives.
+    fn ring(&self, channel: u64);
+}
+
+/// The memory of a link: a header page and a ring, twice.
+pub(crate) struct TakenLink {
+    pub number: u64,
+    pub ring_bytes: u64,
+    pub mine: Arc<Mapping>,
+    pub theirs: Arc<Mapping>,
 }
 
 /// What of the doorbells works on this side. The two directions are two

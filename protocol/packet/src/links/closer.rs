@@ -3,6 +3,7 @@
 use crate::control::{Control, Turn};
 use crate::layout::NO_MORE;
 use crate::layout::line::{LAST, PASSED, STAMP};
+use crate::limits::OVERTAKES;
 use crate::sender::{NotSent, Sender};
 use vfun_window::Memory;
 use vfun_window::sync::Ordering;
@@ -16,20 +17,32 @@ pub struct Closer<L> {
     link: u64,
     /// The number of the last frame of the link's sender that came out of the switch.
     out: u64,
+    /// All up to this one came out, as far as frames overtake each other ([`OVERTAKES`]).
+    all: u64,
+    /// Which of the next ones did: bit n for the one n + 1 later.
+    beyond: u64,
+    /// Up to this one nothing is awaited any more.
+    gone: u64,
     /// The last turn that was told; [`NO_MORE`]: none is told any more.
     passed: u64,
     late: u64,
+    behind: u64,
 }
 
 impl<L: Memory> Closer<L> {
     pub fn new(line: L, link: u64) -> Self {
         let passed = line.load_own(PASSED, Ordering::Relaxed);
-        Closer { line, link, out: 0, passed, late: 0 }
+        Closer { line, link, out: 0, all: 0, beyond: 0, gone: 0, passed, late: 0, behind: 0 }
     }
 
     /// How often the time was up before the last frame came out.
     pub fn late(&self) -> u64 {
         self.late
+    }
+
+    /// Frames that came out after all when the time was up: they may be out of order.
+    pub fn behind(&self) -> u64 {
+        self.behind
     }
 
     /// Whether something is to be told.
@@ -55,8 +68,37 @@ impl<L: Memory> Closer<L> {
             tx.count_full();
             Err(NotSent::Full)
         };
-        self.out = stamp;
+        self.saw(stamp);
         done
+    }
+
+    /// A frame came out. A switch may change the order of frames of a burst: so the last one
+    /// that came out may have a smaller number than the fence although all up to that came.
+    #[inline]
+    fn saw(&mut self, stamp: u64) {
+        self.out = stamp;
+        self.behind += u64::from(stamp <= self.gone);
+        if stamp <= self.all {
+            return;
+        }
+        let mut ahead = stamp - self.all - 1;
+        if ahead >= OVERTAKES {
+            // Nothing is overtaken by so many: what is missing was dropped.
+            let slides = ahead - (OVERTAKES - 1);
+            self.all += slides;
+            self.beyond = if slides < OVERTAKES { self.beyond >> slides } else { 0 };
+            ahead = OVERTAKES - 1;
+        }
+        self.beyond |= 1 << ahead;
+        while self.beyond & 1 == 1 {
+            self.beyond >>= 1;
+            self.all += 1;
+        }
+    }
+
+    /// Up to which number nothing is awaited.
+    fn reached(&self) -> u64 {
+        self.out.max(self.all)
     }
 
     /// Tells what is due, if the frames before it are out and there is room. Call it before
@@ -64,7 +106,7 @@ impl<L: Memory> Closer<L> {
     #[inline]
     pub fn run<M: Memory>(&mut self, tx: &mut Sender<M>) -> bool {
         match self.due() {
-            Some((turn, fence)) if fence <= self.out => self.tell(tx, turn),
+            Some((turn, fence)) if fence <= self.reached() => self.tell(tx, turn),
             _ => false,
         }
     }
@@ -72,11 +114,11 @@ impl<L: Memory> Closer<L> {
     /// The longest time has passed that the switch keeps a frame: those that are awaited were
     /// dropped.
     pub fn expire<M: Memory>(&mut self, tx: &mut Sender<M>) -> bool {
-        let Some((_, fence)) = self.due().filter(|(_, fence)| *fence > self.out) else {
+        let Some((_, fence)) = self.due().filter(|(_, fence)| *fence > self.reached()) else {
             return self.run(tx);
         };
         self.late += 1;
-        self.out = fence;
+        (self.out, self.gone) = (fence, fence);
         self.run(tx)
     }
 

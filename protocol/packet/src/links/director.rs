@@ -16,6 +16,9 @@ pub enum Stage {
     Resuming { epoch: u64, since: u64 },
     /// The driver at the sender's port is told of the epoch.
     Allowing { epoch: u64, since: u64 },
+    /// The epoch is not wanted any more, but the driver may allow it already. Once it has said so,
+    /// the sender is told to come back, as if it had gone: then the epoch is over for all.
+    Withdrawn { epoch: u64 },
     /// The sender is told to go to the link.
     Going { epoch: u64, since: u64 },
     /// Over the link, as both VMs say.
@@ -90,6 +93,7 @@ impl<M: Memory> Director<M> {
             Stage::Switch { epoch }
             | Stage::Resuming { epoch, .. }
             | Stage::Allowing { epoch, .. }
+            | Stage::Withdrawn { epoch }
             | Stage::Going { epoch, .. }
             | Stage::Direct { epoch }
             | Stage::Back { epoch, .. }
@@ -125,7 +129,7 @@ impl<M: Memory> Director<M> {
                 self.say(Turn::new(epoch, Way::Link));
                 self.stage = Stage::Going { epoch, since: now };
             }
-            Stage::Resuming { epoch: e, .. } if e == epoch => {
+            Stage::Resuming { epoch: e, .. } | Stage::Withdrawn { epoch: e } if e == epoch => {
                 self.say(Turn::new(epoch, Way::Switch));
                 self.stage = Stage::Back { epoch, since: now };
             }
@@ -136,8 +140,7 @@ impl<M: Memory> Director<M> {
     /// Ends the epoch; nothing, if none is under way.
     pub fn back(&mut self, now: u64) {
         match self.stage {
-            // The sender does not know of it.
-            Stage::Allowing { epoch, .. } => self.stage = Stage::Switch { epoch },
+            Stage::Allowing { epoch, .. } => self.stage = Stage::Withdrawn { epoch },
             Stage::Going { epoch, .. } | Stage::Direct { epoch } => {
                 self.say(Turn::new(epoch, Way::Switch));
                 self.stage = Stage::Back { epoch, since: now };
@@ -159,7 +162,8 @@ impl<M: Memory> Director<M> {
         self.back(now);
         match self.stage {
             Stage::Back { epoch, .. } | Stage::Resuming { epoch, .. } => self.force(epoch, now),
-            Stage::Switch { .. } => self.over(),
+            // The sender does not know of the epoch, and the receiver reads no more.
+            Stage::Switch { .. } | Stage::Withdrawn { .. } => self.over(),
             _ => {}
         }
         self.todo()
@@ -173,7 +177,11 @@ impl<M: Memory> Director<M> {
         let is_late = |since| now.saturating_sub(since) >= silence;
         match self.stage {
             // The driver knew an epoch, and the sender began it without a word.
-            Stage::Switch { epoch } | Stage::Allowing { epoch, .. } if is_direct(open) => {
+            Stage::Switch { epoch }
+            | Stage::Allowing { epoch, .. }
+            | Stage::Withdrawn { epoch }
+                if is_direct(open) =>
+            {
                 self.force(epoch, now);
             }
             Stage::Resuming { epoch, .. } if !is_switch_there => {
@@ -220,7 +228,9 @@ impl<M: Memory> Director<M> {
 
     fn todo(&self) -> Todo {
         match self.stage {
-            Stage::Allowing { epoch, .. } | Stage::Resuming { epoch, .. } => Todo::Allow(epoch),
+            Stage::Allowing { epoch, .. }
+            | Stage::Withdrawn { epoch }
+            | Stage::Resuming { epoch, .. } => Todo::Allow(epoch),
             Stage::Forcing { epoch, .. } => Todo::Force(epoch),
             _ => Todo::Nothing,
         }

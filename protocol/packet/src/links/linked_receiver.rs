@@ -115,9 +115,10 @@ impl<M: Memory> LinkedReceiver<M> {
         }
     }
 
-    /// Whether the host still wants this link to be read. If not, it never is any more.
+    /// Gives the link up for good if the host does not want it to be read any more. Whether it
+    /// goes on.
     #[inline]
-    fn is_lawful(&mut self) -> bool {
+    fn obey(&mut self) -> bool {
         let is_lawful = self.port.memory().load(LINK_IN, Ordering::Acquire) == self.number;
         if !is_lawful {
             self.forget();
@@ -146,7 +147,7 @@ impl<M: Memory> LinkedReceiver<M> {
         {
             return Some(found);
         }
-        let found = match self.is_lawful() {
+        let found = match self.obey() {
             true => self.link.as_mut().and_then(|link| link.next(to)),
             false => None,
         };
@@ -158,7 +159,7 @@ impl<M: Memory> LinkedReceiver<M> {
 
     #[cold]
     fn next_of_rest(&mut self, to: &mut [u8], turn: Turn, until: u64) -> Option<usize> {
-        if !self.is_lawful() {
+        if !self.obey() {
             return Some(0);
         }
         if let Some(link) = self.link.as_mut() {

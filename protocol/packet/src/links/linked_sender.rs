@@ -33,6 +33,8 @@ pub struct LinkedSender<M> {
     made: u64,
     /// The word TURN that was looked at last.
     seen: u64,
+    /// A frame found a turn due: who sleeps was not rung for it.
+    has_turned: bool,
 }
 
 impl<M: Memory> LinkedSender<M> {
@@ -51,7 +53,7 @@ impl<M: Memory> LinkedSender<M> {
         };
         let port = Sender::new(mem, ring);
         port.memory().store(KNOWS, 1, Ordering::Release);
-        LinkedSender { port, path, link, made, seen: 0 }
+        LinkedSender { port, path, link, made, seen: 0, has_turned: false }
     }
 
     /// The port's ring.
@@ -149,6 +151,7 @@ impl<M: Memory> LinkedSender<M> {
     #[cold]
     fn put_late(&mut self, frame: &[u8]) -> Result<(), NotSent> {
         if self.make_turn() {
+            self.has_turned = true;
             return self.put(frame);
         }
         self.port.count_full();
@@ -163,7 +166,8 @@ impl<M: Memory> LinkedSender<M> {
             Path::Link(tx) => tx.publish(),
             Path::Port(_) | Path::Due(..) => self.port.publish(),
         };
-        self.look() | is_new
+        let has_turned = core::mem::take(&mut self.has_turned);
+        self.look() | is_new | has_turned
     }
 
     /// Looks whether to turn: call it now and then while there is nothing to send. Says

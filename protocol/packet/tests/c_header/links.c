@@ -170,6 +170,7 @@ static void driver(char op, unsigned long long a, unsigned long long b, unsigned
 	case 'n': printf("%d\n", vfun_closer_run(&closer, &out)); break;
 	case 'e': printf("%d\n", vfun_closer_expire(&closer, &out)); break;
 	case 'i': printf("%d\n", vfun_closer_is_due(&closer)); break;
+	case 'b': printf("%llu %llu\n", (unsigned long long)closer.late, (unsigned long long)closer.behind); break;
 	case 'w': vfun_closer_renew(&closer); printf("-\n"); break;
 	case 'p': printf("%d\n", vfun_packet_publish(&out)); break;
 	case 'T': take_up(a); break;

@@ -6,6 +6,7 @@ use crate::common::{RING, frame, sum};
 use crate::compile;
 use crate::raced::Raced;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use std::cell::Cell;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -13,7 +14,8 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use vfun_packet::layout::{CONTROL_BYTES, header, line};
 use vfun_packet::{
-    Closer, Fence, LinkPlace, LinkedReceiver, LinkedSender, Receiver, Ring, Rings, Sender,
+    Claims, Closer, Fence, Ledger, LinkPlace, LinkedReceiver, LinkedSender, Reading, Receiver,
+    Ring, Rings, Sender,
 };
 
 /// An operation as the C program reads it: a letter and three numbers.
@@ -125,6 +127,7 @@ impl Parties {
             'n' => return yes(closer.run(out)),
             'e' => return yes(closer.expire(out)),
             'i' => return yes(closer.is_due()),
+            'b' => return format!("{} {}", closer.late(), closer.behind()),
             'p' => return yes(out.publish()),
             'k' => fence.take(),
             'L' => {
@@ -213,6 +216,11 @@ fn value() -> impl Strategy<Value = u64> {
     ]
 }
 
+/// Numbers of frames that are far from others.
+fn stamp() -> impl Strategy<Value = u64> {
+    prop_oneof![20u64..200, (0u64..3, 0u64..9).prop_map(|(round, n)| round << 48 | n), any::<u64>()]
+}
+
 /// Mostly what honest parties do; a manager that turns at will, and pokes of anybody.
 fn op() -> impl Strategy<Value = LinkOp> {
     let bytes = prop_oneof![6 => 1u64..200, 2 => 200u64..2100, 1 => Just(0u64)];
@@ -235,8 +243,9 @@ fn op() -> impl Strategy<Value = LinkOp> {
         12 => plain("uurllt"),
         10 => room.clone().prop_map(|a| ('g', a, 0, 0)),
         12 => room.prop_map(|a| ('f', a, 0, 0)),
-        10 => plain("kkknnppetzi"),
-        6 => (bytes, 0u64..1000, 0u64..20).prop_map(|(a, b, c)| ('q', a, b, c)),
+        10 => plain("kkknnppetzib"),
+        6 => (bytes.clone(), 0u64..1000, 0u64..20).prop_map(|(a, b, c)| ('q', a, b, c)),
+        1 => (bytes, 0u64..1000, stamp()).prop_map(|(a, b, c)| ('q', a, b, c)),
         2 => (1u64..200, 0u64..9).prop_map(|(a, b)| ('c', a, b, 0)),
         3 => manager.prop_map(|(word, turn)| ('P', 1, word as u64 * 8, turn)),
         1 => prop::sample::select(vec![7, 7, 0]).prop_map(|n| ('P', 3, header::LINK_IN as u64 * 8, n)),
@@ -355,4 +364,120 @@ fn a_place_is_read_alike() {
     let wanted: Vec<String> = words.iter().map(rust).collect();
     assert_eq!(said.lines().collect::<Vec<_>>(), wanted);
     assert!(wanted.iter().filter(|w| *w != "none").count() > 10);
+}
+
+/// Reads what a host believed, a ring's bytes and a reading, and says whether it is credible.
+const LEDGER: &str = r#"
+#include <stdio.h>
+#include <inttypes.h>
+#include "vfun_link_ledger.h"
+static int claims(struct vfun_claims *c)
+{
+	return scanf("%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64,
+		     &c->sent, &c->sent_bytes, &c->full, &c->too_long, &c->taken, &c->taken_bytes,
+		     &c->refused) == 7;
+}
+int main(void)
+{
+	struct vfun_claims believed;
+	struct vfun_reading r;
+	uint64_t ring;
+
+	while (claims(&believed) && scanf("%" SCNu64, &ring) == 1 && claims(&r.claims) &&
+	       scanf("%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &r.sent_later, &r.taken_later,
+		     &r.refused_later, &r.starts) == 4)
+		printf("%d\n", vfun_claims_are_credible(&believed, ring, &r));
+	return 0;
+}
+"#;
+
+/// Claims that honest ends could make, of rings of so many records, in the order of Claims.
+fn some_claims() -> impl Strategy<Value = [u64; 7]> {
+    let few = || prop_oneof![6 => 0u64..40, 2 => 0u64..3000];
+    (few(), 1u64..130, 0u64..9, 0u64..9, few(), 0u64..130, 0u64..9).prop_map(
+        |(sent, each, full, long, taken, per, refused)| {
+            [sent, sent * each, full, long, taken.min(sent), taken.min(sent) * per, refused]
+        },
+    )
+}
+
+fn claims_of([sent, sent_bytes, full, too_long, taken, taken_bytes, refused]: [u64; 7]) -> Claims {
+    Claims { sent, sent_bytes, full, too_long, taken, taken_bytes, refused }
+}
+
+/// A case: what is believed, by how much each count is more now, the looks after it, and one word that
+/// is anything.
+type Case = ([u64; 7], [u64; 7], [u64; 3], u64, Option<(usize, u64)>);
+
+fn case() -> impl Strategy<Value = Case> {
+    let more = prop::array::uniform3(prop_oneof![8 => 0u64..3, 1 => 0u64..90]);
+    let edge = prop_oneof![
+        2 => any::<u64>(),
+        2 => (0u64..3).prop_map(|n| (1 << 40) + n - 1),
+        1 => (0u64..3).prop_map(|n| u64::MAX - n),
+    ];
+    let wild = prop::option::weighted(0.3, (0usize..11, edge));
+    (some_claims(), some_claims(), more, 0u64..22, wild)
+}
+
+/// What is believed, and what is read.
+fn reading((believed, grown, more, starts, wild): Case) -> (Claims, Reading) {
+    let mut now: [u64; 7] = std::array::from_fn(|n| believed[n].wrapping_add(grown[n]));
+    let mut later =
+        [now[0].wrapping_add(more[0]), now[4].wrapping_add(more[1]), now[6].wrapping_add(more[2])];
+    let mut starts = starts;
+    match wild {
+        Some((n @ 0..=6, value)) => now[n] = value,
+        Some((n @ 7..=9, value)) => later[n - 7] = value,
+        Some((_, value)) => starts = value,
+        None => {}
+    }
+    let [sent_later, taken_later, refused_later] = later;
+    let reading =
+        Reading { claims: claims_of(now), sent_later, taken_later, refused_later, starts };
+    (claims_of(believed), reading)
+}
+
+#[test]
+fn a_ledger_believes_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    let exe = dir.path().join("ledger");
+    compile::compile("cc", &["-x", "c", "-std=c11"], LEDGER, &exe);
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let rings = [4096, 8192, 1 << 21];
+    let cases: Vec<(Claims, u64, Reading)> = (0..20_000)
+        .map(|n| {
+            let (believed, read) = reading(case().new_tree(&mut runner).unwrap().current());
+            (believed, rings[n % rings.len()], read)
+        })
+        .collect();
+    let words = |c: &Claims| {
+        [c.sent, c.sent_bytes, c.full, c.too_long, c.taken, c.taken_bytes, c.refused]
+            .map(|n| n.to_string())
+            .join(" ")
+    };
+    let text: String = cases
+        .iter()
+        .map(|(believed, ring, r)| {
+            let later = [r.sent_later, r.taken_later, r.refused_later, r.starts];
+            let later = later.map(|n| n.to_string()).join(" ");
+            format!("{} {ring} {} {later}\n", words(believed), words(&r.claims))
+        })
+        .collect();
+    let mut child =
+        Command::new(&exe).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut to = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || to.write_all(text.as_bytes()).unwrap());
+    let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    writer.join().unwrap();
+    let mut credible = 0;
+    assert_eq!(said.lines().count(), cases.len());
+    for ((believed, ring, read), c) in cases.iter().zip(said.lines()) {
+        let mut ledger = Ledger::new(Ring::new(*ring).unwrap(), *believed);
+        let is = ledger.look(*read).is_ok();
+        assert_eq!(yes(is), c, "{believed:?} {ring} {read:?}");
+        credible += u32::from(is);
+    }
+    // Both are tried, and neither seldom.
+    assert!((2000..18_000).contains(&credible), "{credible} of 20000 are credible");
 }

@@ -78,13 +78,15 @@ fn constants() -> Vec<(&'static str, u64)> {
         ("VFUN_LINKED_PASSED", line::PASSED as u64),
         ("VFUN_LINKED_WORDS", line::WORDS as u64),
         ("VFUN_LINKED_SWITCH_KEEPS_MS", SWITCH_KEEPS_MS),
+        ("VFUN_LINKED_OVERTAKES", OVERTAKES),
+        ("VFUN_CLAIMS_STARTS", LINK_STARTS),
         // Bits of an answer, which in Rust is a struct.
         ("VFUN_LINKED_RING_PORT", 1),
         ("VFUN_LINKED_RING_LINK", 2),
     ]
 }
 
-const HEADERS: [&str; 2] = ["vfun_packet.h", "vfun_link_ring.h"];
+const HEADERS: [&str; 3] = ["vfun_packet.h", "vfun_link_ring.h", "vfun_link_ledger.h"];
 
 #[test]
 fn the_header_says_what_rust_says() {
@@ -105,7 +107,7 @@ fn the_header_says_what_rust_says() {
         .map(|(c, _)| format!("\tprintf(\"%llu\\n\", (unsigned long long)({c}));\n"))
         .collect();
     let printed = compile::run(&format!(
-        "#include <stdio.h>\n#include \"vfun_link_ring.h\"\nint main(void) {{\n{prints}\treturn 0;\n}}\n"
+        "#include <stdio.h>\n#include \"vfun_link_ledger.h\"\nint main(void) {{\n{prints}\treturn 0;\n}}\n"
     ));
     for ((c, rust), line) in expected.iter().zip(printed.lines()) {
         assert_eq!(line, rust.to_string(), "{c}");
@@ -120,7 +122,8 @@ fn every_constant_of_the_headers_is_compared() {
         let name = line.strip_prefix("#define ")?.split([' ', '(']).next()?;
         let value = line.split_whitespace().nth(2)?;
         let is_number = value.parse::<u64>().is_ok();
-        let is_ours = name.starts_with("VFUN_PACKET_") || name.starts_with("VFUN_LINKED_");
+        let is_ours =
+            ["VFUN_PACKET_", "VFUN_LINKED_", "VFUN_CLAIMS_"].iter().any(|p| name.starts_with(p));
         (is_ours && is_number).then(|| name.to_owned())
     };
     let found: BTreeSet<String> = text.lines().filter_map(constant).collect();

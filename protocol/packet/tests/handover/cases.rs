@@ -339,3 +339,120 @@ fn a_turn_that_was_begun_is_made_again() {
     }
     assert!(ways[0] > 1 && ways[1] > 1, "{ways:?}");
 }
+
+/// A switch lets frames of a burst out in another order: nothing is awaited that has come out,
+/// and the turn comes behind all of them.
+#[test]
+fn frames_that_overtake_each_other_are_not_late() {
+    for order in [[0, 2, 1, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
+        let mut r = Rig::new();
+        (1..=4).for_each(|n| r.send(n));
+        poke(&r.s.a_host, header::TURN, there(1).word());
+        r.tx.look();
+        r.send(5);
+        let read = r.read();
+        assert_eq!(read.len(), 4, "the fifth goes over the link");
+        for at in order {
+            let (stamp, frame) = &read[at];
+            r.closer.put(&mut r.out, frame, *stamp).unwrap();
+        }
+        assert!(r.closer.run(&mut r.out), "{order:?}");
+        assert!(!r.closer.is_due(), "{order:?}");
+        r.out.publish();
+        let wanted: Vec<u8> = order.into_iter().map(|at| at as u8 + 1).chain([5]).collect();
+        assert_eq!((r.receive(), r.closer.late(), r.closer.behind()), (wanted, 0, 0));
+    }
+}
+
+/// Frames that were given up for dropped and come out after all are counted, and no others.
+#[test]
+fn frames_that_come_after_their_time_are_counted() {
+    let mut r = Rig::new();
+    (1..=4).for_each(|n| r.send(n));
+    r.turn(there(1), 5);
+    let mut read = r.read();
+    let rest = read.split_off(2);
+    r.write(read);
+    assert!(r.closer.expire(&mut r.out));
+    assert_eq!((r.closer.late(), r.closer.behind()), (1, 0));
+    r.write(rest);
+    assert_eq!((r.closer.late(), r.closer.behind()), (1, 2));
+    r.turn(back(1), 6);
+    r.pass();
+    assert_eq!((r.closer.late(), r.closer.behind()), (1, 2));
+}
+
+/// Frames that the switch drops are not awaited once many later ones came out.
+#[test]
+fn a_closer_waits_for_nothing_that_was_dropped_long_ago() {
+    let mut r = Rig::new();
+    let mut stamps = 0..;
+    // Of rings as small as this one, a few at a time.
+    for _ in 0..30 {
+        for n in 1..=5 {
+            r.send(n);
+        }
+        let read = r.read().into_iter().filter(|_| stamps.next().is_some_and(|n| n != 1)).collect();
+        r.write(read);
+        r.receive();
+    }
+    (1..=2).for_each(|n| r.send(n));
+    r.turn(there(1), 3);
+    let read = r.read();
+    for (stamp, frame) in read.iter().rev() {
+        r.closer.put(&mut r.out, frame, *stamp).unwrap();
+    }
+    assert!(r.closer.run(&mut r.out), "all came out");
+    assert_eq!(r.closer.late(), 0);
+}
+
+/// A frame that finds a turn due makes it: who sleeps at the port's ring hears of it also if the
+/// frame itself has no room.
+#[test]
+fn a_frame_that_makes_a_turn_says_whom_to_ring() {
+    let mut r = Rig::new();
+    r.turn(there(1), 1);
+    r.pass();
+    r.receive();
+    // The port's ring is full, so that the way back is due.
+    let mut plain = Sender::new(r.p.view(&r.s.a, &r.s.a_host), ring());
+    while plain.put(&frame(2)).is_ok() {}
+    plain.publish();
+    r.tx = LinkedSender::new(r.p.view(&r.s.a, &r.s.a_host), ring());
+    assert_eq!(r.tx.way(), None);
+    r.tx.must_ring();
+    assert!(r.tx.put(&frame(3)).is_err() && !r.tx.publish());
+    // There is room for the record, and for nothing else.
+    let mut driver = Receiver::new(r.p.view(&r.s.a_host, &r.s.a), ring());
+    let mut to = [0; 64];
+    driver.next(&mut to);
+    driver.take();
+    while driver.next(&mut to).is_some() {}
+    driver.declare_sleep();
+    assert!(r.tx.put(&frame(3)).is_err());
+    assert_eq!(r.tx.way(), Some(Way::Switch));
+    assert!(r.tx.publish(), "somebody may have to be rung");
+    assert!(r.tx.must_ring().port);
+    assert!(!r.tx.publish());
+}
+
+/// An epoch that was closed before its sender went is not begun any more, whatever that says.
+#[test]
+fn a_closed_epoch_is_not_begun() {
+    let mut r = Rig::new();
+    r.turn(back(1), 1);
+    r.pass();
+    assert_eq!(r.receive(), [1]);
+    for word in [header::ACK, header::MAKING] {
+        poke(&r.s.a, word, 0);
+    }
+    poke(&r.s.a_host, header::TURN, 0);
+    r.tx = LinkedSender::new(r.p.view(&r.s.a, &r.s.a_host), ring());
+    assert!(r.tx.attach(LINK, r.p.view(&r.s.link_a, &r.s.link_b), ring()).is_some());
+    r.turn(there(1), 2);
+    assert_eq!(r.tx.way(), Some(Way::Link));
+    r.pass();
+    assert_eq!(r.fence.port().counts().bad, 1);
+    assert!(r.receive().is_empty());
+    assert_eq!(peek(&r.s.b, header::OPEN), back(1).word());
+}

@@ -84,6 +84,32 @@ fn a_manager_that_is_started_again_waits_for_the_switch() {
     assert_eq!(turn(&s), Some(Turn::new(1, Way::Switch)));
 }
 
+/// An epoch that is not wanted any more before its sender was told: the driver may allow it
+/// already, so that it is closed as any other one, and not left open.
+#[test]
+fn an_epoch_that_is_withdrawn_is_closed() {
+    let s = Shared::new();
+    vms_say(&s, Turn::new(0, Way::Switch));
+    let mut d = director(&s, 0, 0);
+    assert!(d.go(0));
+    assert_eq!(d.look(0, true), Todo::Allow(1));
+    d.back(0);
+    // However long the driver takes: it may allow it still.
+    assert_eq!(d.look(9 * SILENCE_MS, true), Todo::Allow(1));
+    assert_eq!((d.stage(), turn(&s), d.go(0)), (Stage::Withdrawn { epoch: 1 }, None, false));
+    d.allowed(1, 9 * SILENCE_MS);
+    assert_eq!(turn(&s), Some(Turn::new(1, Way::Switch)));
+    assert!(!d.go(0));
+    vms_say(&s, Turn::new(1, Way::Switch));
+    d.look(9 * SILENCE_MS, true);
+    assert_eq!(d.stage(), Stage::Switch { epoch: 1 });
+    assert!(d.go(0));
+    // One that goes without a word is seen.
+    d.back(0);
+    vms_say(&s, Turn::new(2, Way::Link));
+    assert_eq!(d.look(0, true), Todo::Force(2));
+}
+
 /// Who is silent for so long is passed over: 100 ms, or what the manager is set to.
 #[test]
 fn silence_is_what_the_manager_is_set_to() {

@@ -455,6 +455,9 @@ impl World {
         match self.director.stage() {
             Stage::Switch { .. } if !self.quiet && self.random.once_in(3) => {
                 self.director.go(now);
+                if self.random.once_in(8) {
+                    self.director.back(now);
+                }
             }
             Stage::Direct { .. } if self.quiet || self.random.once_in(8) => {
                 self.director.back(now);

@@ -30,6 +30,7 @@
 //!                                           the longest
 //!   vfun-vm-app udp-last FILE               the last number that came
 //!   vfun-vm-app udp-source TO EVERY [COUNT] sends a number each so many µs
+//!   vfun-vm-app udp-while TO EVERY FILE     the same as long as there is a file; prints how many
 //!   vfun-vm-app fill HOW BYTES HEX          has the host's driver fill a buffer with each byte
 //!                                           of HEX, all at once; HOW may be 'contiguous'
 
@@ -118,6 +119,14 @@ fn datagrams(words: &[&str]) -> Result<()> {
         ["udp-source", to, every, count] => {
             let to = to.parse().expect("an address and a port");
             oneway::sends(to, Duration::from_micros(number(every)), number(count));
+            Ok(())
+        }
+        ["udp-while", to, every, file] => {
+            let to = to.parse().expect("an address and a port");
+            println!(
+                "{}",
+                oneway::sends_while(to, Duration::from_micros(number(every)), Path::new(file))
+            );
             Ok(())
         }
         ["udp-source", to, every] => {

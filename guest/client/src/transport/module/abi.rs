@@ -93,6 +93,25 @@ pub(super) struct Pin {
     pub reserved: u32,
 }
 
+/// The memory of a direct link of a port.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct Link {
+    pub channel: u64,
+    pub way: u32,
+    pub word: u32,
+    pub number: u64,
+    pub mine: u64,
+    pub theirs: u64,
+    pub ring_bytes: u64,
+}
+
+/// What a [`Link`] is asked for with.
+pub(super) const LINK_ASK: u32 = 0;
+pub(super) const LINK_TAKE: u32 = 1;
+pub(super) const LINK_LEAVE: u32 = 2;
+pub(super) const LINK_RING: u32 = 3;
+
 /// In an offset of a mapping the number of the window begins at this bit.
 pub(super) const MAP_SHIFT: u32 = 36;
 
@@ -104,10 +123,12 @@ pub(super) const EVENTFD: Opcode = opcode::write::<Eventfd>(MAGIC, 4);
 pub(super) const BUFFER: Opcode = opcode::write::<BufferQuestion>(MAGIC, 6);
 pub(super) const REMAP: Opcode = opcode::read_write::<Remap>(MAGIC, 7);
 pub(super) const PIN: Opcode = opcode::read_write::<Pin>(MAGIC, 8);
+pub(super) const LINK: Opcode = opcode::read_write::<Link>(MAGIC, 9);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port::LinkWay;
     use std::mem::offset_of;
     use std::path::Path;
     use std::process::Command;
@@ -133,6 +154,17 @@ mod tests {
         of!("vfun_ioc_buffer", BufferQuestion: buffer);
         of!("vfun_ioc_remap", Remap: buffer offset addr bytes write reserved);
         of!("vfun_ioc_pin", Pin: buffer index addr bytes write reserved);
+        of!("vfun_ioc_link", Link: channel way word number mine theirs ring_bytes);
+        for (name, number) in [
+            ("OUT", LinkWay::Out as u32),
+            ("IN", LinkWay::In as u32),
+            ("ASK", LINK_ASK),
+            ("TAKE", LINK_TAKE),
+            ("LEAVE", LINK_LEAVE),
+            ("RING", LINK_RING),
+        ] {
+            t.push((format!("VFUN_LINK_{name}"), number.into()));
+        }
         t.push(("VFUN_MAP_SHIFT".into(), MAP_SHIFT.into()));
         for (name, number) in [
             ("INFO", INFO),
@@ -143,6 +175,7 @@ mod tests {
             ("BUFFER", BUFFER),
             ("REMAP", REMAP),
             ("PIN", PIN),
+            ("LINK", LINK),
         ] {
             t.push((format!("VFUN_IOC_{name}"), u64::from(number)));
         }

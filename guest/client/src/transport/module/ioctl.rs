@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 
-use super::abi::{self, BufferQuestion, Eventfd, Info, Pin, Remap, Request, Ring, Wait};
+use super::abi::{self, BufferQuestion, Eventfd, Info, Link, Pin, Remap, Request, Ring, Wait};
 use crate::buffer::{MemoryPlace, MemoryToMove};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
@@ -134,4 +134,12 @@ pub(super) fn pin(
         }
         _ => Err(Errno::PROTO),
     }
+}
+
+/// Asks for the memory of a direct link of a port, or says what becomes of it.
+pub(super) fn link(fd: BorrowedFd<'_>, channel: u64, way: u32, word: u32) -> Result<Link, Errno> {
+    let mut l = Link { channel, way, word, ..Link::default() };
+    // SAFETY: LINK's number says that the kernel reads and writes a `Link`.
+    unsafe { ioctl(fd, Updater::<{ abi::LINK }, Link>::new(&mut l))? };
+    Ok(l)
 }

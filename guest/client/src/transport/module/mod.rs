@@ -7,6 +7,7 @@ mod abi;
 mod bell;
 mod find;
 mod ioctl;
+mod links;
 mod report;
 mod request;
 
@@ -14,7 +15,7 @@ pub use bell::ModuleBell;
 pub(crate) use find::DEVICES;
 pub use report::ModuleDevice;
 
-use super::{BellPlace, Bells, DoorbellWaiter, Transport};
+use super::{BellPlace, Bells, DoorbellWaiter, Links, Transport};
 use crate::buffer::{MemoryPlace, MemoryToMove, Unmovable};
 use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
@@ -131,6 +132,9 @@ impl Transport for Module {
         memory: MemoryToMove,
     ) -> std::result::Result<MemoryPlace, Unmovable> {
         ioctl::pin(self.file.as_fd(), table, place, memory).map_err(unmovable)
+    }
+    fn links(&self) -> Option<&dyn Links> {
+        Some(self)
     }
     fn bells(&self) -> Result<Bells> {
         let works = self.vectors != 0;

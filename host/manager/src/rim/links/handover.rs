@@ -360,7 +360,7 @@ impl<M: Memory + Clone> Handover<M> {
             Wish::Wait | Wish::Leave => {
                 director.back(now);
                 // Nobody is there who could finish it, and a VM may go on meanwhile.
-                let is_back = matches!(director.stage(), Stage::Switch { .. } | Stage::Over);
+                let is_back = is_at_switch(director.stage()) || director.stage() == Stage::Over;
                 if is_there || is_back {
                     self.ending = None;
                 } else if now - *self.ending.get_or_insert(now) >= LINK_ALONE.as_millis() as u64 {
@@ -388,7 +388,7 @@ impl<M: Memory + Clone> Handover<M> {
         if is_forcing && (driver == DriverView::Gone || self.refused.is_some() || is_late) {
             director.forced();
         }
-        if wish == Wish::Leave && matches!(after, Stage::Switch { .. }) {
+        if wish == Wish::Leave && is_at_switch(after) {
             director.end(now);
         }
         match director.stage() {
@@ -469,9 +469,12 @@ impl<M: Memory + Clone> Handover<M> {
             Some(Stage::Switch { .. }) => LinkState::Switch,
             Some(Stage::Allowing { .. } | Stage::Going { .. }) => LinkState::Going,
             Some(Stage::Direct { .. }) => LinkState::Direct,
-            Some(Stage::Resuming { .. } | Stage::Back { .. } | Stage::Forcing { .. }) => {
-                LinkState::Back
-            }
+            Some(
+                Stage::Resuming { .. }
+                | Stage::Withdrawn { .. }
+                | Stage::Back { .. }
+                | Stage::Forcing { .. },
+            ) => LinkState::Back,
         };
         if state != self.state {
             (self.state, self.since) = (state, now);
@@ -482,7 +485,12 @@ impl<M: Memory + Clone> Handover<M> {
 /// Whether an epoch that was under way is on its way back.
 fn is_given_up(before: Stage, after: Stage) -> bool {
     matches!(before, Stage::Allowing { .. } | Stage::Going { .. } | Stage::Direct { .. })
-        && matches!(after, Stage::Switch { .. } | Stage::Back { .. })
+        && matches!(after, Stage::Switch { .. } | Stage::Withdrawn { .. } | Stage::Back { .. })
+}
+
+/// Whether the sender was not told of an epoch that goes on.
+fn is_at_switch(stage: Stage) -> bool {
+    matches!(stage, Stage::Switch { .. } | Stage::Withdrawn { .. })
 }
 
 #[cfg(test)]
