@@ -111,6 +111,7 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
         | Ask::Windows
         | Ask::Ports
         | Ask::Links
+        | Ask::LinkFlows(_)
         | Ask::Grants
         | Ask::Leases
         | Ask::Services

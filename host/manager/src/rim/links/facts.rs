@@ -102,7 +102,7 @@ impl Daemon {
             vm: VmId { client: client.id, vm: vm.to_owned() },
             client: client.name.clone(),
             rule: client.links.clone(),
-            verdict: self.links.verdicts.get(&port.tap).cloned().or_else(unheard),
+            verdict: self.verdict_for_links(port).or_else(unheard),
             hindrance: self.port_hindrance(&vm_name, port, grant),
             vm_name,
         }

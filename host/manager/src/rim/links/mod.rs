@@ -5,12 +5,13 @@
 //! - [`handover`]: one link, from its first word to its last.
 //! - [`bells`]: how one VM rings the other.
 //! - [`live`]: links begin, go on and end. [`driver`]: words to and from the switch's driver.
-//! - [`plug`]: memory for links goes into VMs.
+//! - [`plug`]: memory for links goes into VMs. [`flows`]: rules whose counts miss what links carry.
 //! - [`notes`]: what the next manager is to know. [`rows`]: links for people.
 
 mod bells;
 mod driver;
 mod facts;
+mod flows;
 mod handover;
 mod live;
 mod notes;
@@ -27,13 +28,14 @@ use handover::{LinkState, Wish};
 use live::Link;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use vfun_links::passed::Passed;
 use want::Pair;
 
 /// Where the switch sends the frames of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::rim) enum PortVerdict {
-    /// All of them to this port, as they are.
-    Joined { to: String },
+    /// All of them to this port, as they are; they pass these rules.
+    Joined { to: String, passed: Passed },
     /// Not so, and why.
     Not { why: String },
 }
@@ -67,6 +69,7 @@ pub(super) struct Links {
     bars: BTreeMap<WindowId, Bar>,
     bells: bells::LinkBells,
     plugs: plug::LinkPlugs,
+    flows: flows::FlowSums,
     /// What an earlier manager noted, until it is taken up.
     left: Vec<(String, String)>,
     /// Something may have changed of which links there should be.
@@ -106,6 +109,7 @@ impl Daemon {
             tracing::debug!(port, "the switch: {verdict:?}");
             self.links.verdicts.insert(port.into(), verdict);
             self.links.changed = true;
+            self.share_links_of(port);
         }
     }
 

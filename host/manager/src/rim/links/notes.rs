@@ -3,6 +3,7 @@
 use super::Bar;
 use super::bells::BellPlace;
 use super::facts::PortAt;
+use super::flows::{FLOW, Share};
 use super::handover::{Handover, Wish};
 use super::live::LinkEnd;
 use super::page::PortPage;
@@ -43,6 +44,9 @@ pub(super) struct LinkNote {
     /// It is not used again; and whether a VM was silent.
     pub over: bool,
     pub silent: bool,
+    /// The rules that its frames count for.
+    #[serde(default)]
+    pub share: Option<Share>,
 }
 
 impl LinkNote {
@@ -64,6 +68,7 @@ impl LinkNote {
             epoch: 0,
             over: false,
             silent: false,
+            share: None,
         }
     }
 
@@ -125,6 +130,7 @@ impl Daemon {
         notes.iter().for_each(|(number, note)| self.hold_link(*number, note));
         let bars: Vec<_> = self.links.bars.iter().map(|(window, bar)| (*window, bar.of)).collect();
         bars.into_iter().for_each(|(window, of)| self.hold_bar(window, of));
+        self.hold_flows();
     }
 
     /// Goes on with the links of an earlier manager. Frames go back to the switch: nobody has
@@ -135,6 +141,10 @@ impl Daemon {
                 if let Ok(of) = serde_json::from_str(&text) {
                     self.links.bars.insert(window, Bar { of });
                 }
+                continue;
+            }
+            if let Some(number) = name.strip_prefix(FLOW).and_then(|n| n.parse().ok()) {
+                self.take_flow_up(number, &text);
                 continue;
             }
             let read = name.parse().map_err(|_| "its name is no number".to_owned());
@@ -216,6 +226,7 @@ mod tests {
             epoch: 9,
             over: true,
             silent: false,
+            share: None,
         };
         let text = |note: &LinkNote| serde_json::to_string(note).unwrap();
         assert_eq!(LinkNote::read(&text(&note)), Ok(note.clone()));

@@ -27,8 +27,10 @@ use std::time::Duration;
 use vfun_admin::VmName;
 use vfun_admin::window::device_id;
 use vfun_hostnet::switch::Switch;
+use vfun_links::passed::Passed;
 use vfun_links::relay::{
-    FromLinks, PACKET_BYTES, PlugOrder, PlugWay, SaidVerdict, SwitchBridge, ToLinks, WatchedPort,
+    FromLinks, PACKET_BYTES, PlugOrder, PlugWay, SaidVerdict, SwitchBridge, ToLinks, VerdictNews,
+    WatchedPort,
 };
 use vfun_rim::methods::*;
 use watched::{Taken, WatchedPorts};
@@ -168,7 +170,7 @@ impl Daemon {
             };
             verdicts.heard = now;
             match taken {
-                Ok(Taken::Verdict(port, verdict)) => self.take_verdict(&port, verdict),
+                Ok(Taken::Verdict(news)) => self.take_verdict(news),
                 Ok(Taken::Plugged(of, failed)) => {
                     self.window_plugged(of, failed.map_or(Ok(()), |why| Err(plain(&why))));
                 }
@@ -178,9 +180,12 @@ impl Daemon {
         }
     }
 
-    fn take_verdict(&mut self, port: &str, said: SaidVerdict) {
-        let verdict = match said {
-            SaidVerdict::JoinedTo(to) => PortVerdict::Joined { to },
+    fn take_verdict(&mut self, news: VerdictNews) {
+        let port = news.from.as_str();
+        let nobody_says = || Passed::NotAttributable("nobody says which rules they pass".into());
+        let passed = news.passed.unwrap_or_else(nobody_says);
+        let verdict = match news.verdict {
+            SaidVerdict::JoinedTo(to) => PortVerdict::Joined { to, passed },
             SaidVerdict::Why(why) => PortVerdict::Not { why: plain(&why) },
         };
         // Rules of a switch may change all the time: the log need not have each change.
@@ -188,7 +193,7 @@ impl Daemon {
         let is = matches!(verdict, PortVerdict::Joined { .. });
         if (was || is) && self.may_say(&format!("port {port}")) {
             match &verdict {
-                PortVerdict::Joined { to } => {
+                PortVerdict::Joined { to, .. } => {
                     tracing::info!("port {port}: the switch sends all its frames to {to}");
                 }
                 PortVerdict::Not { why } => {
