@@ -255,7 +255,7 @@ impl FromSwitch {
         };
         let Some(counts) = of_aggregate(message, version) else { return Done::Unclear };
         let (mut frames, mut bytes) = (0u64, 0u64);
-        for row in rows {
+        for row in rows.iter().filter(|row| row.frames > 0) {
             match likeness(&rules, row, (asked, sums.now())) {
                 Likeness::Same => {
                     frames = frames.saturating_add(row.frames);
@@ -339,7 +339,8 @@ fn removed(message: &mut Message, version: Version, sums: &impl Sums) -> Done {
     }
     let now = sums.now();
     let times = (now.saturating_sub(REMOVED_LATE_MS), now);
-    let is_near = |row: &FlowRow| rule.is(row, times.0, times.1) != Likeness::Other;
+    let is_near =
+        |row: &FlowRow| row.frames > 0 && rule.is(row, times.0, times.1) != Likeness::Other;
     let mut rows = sums.rows();
     if rows.iter().flatten().any(|row| is_near(row) && !row.ports.is_empty()) {
         rows = sums.last_rows();

@@ -56,6 +56,8 @@ impl Rule {
         let is_same_life = early <= row.made.1.saturating_add(BORN_SLACK_MS)
             && row.made.0 <= late.saturating_add(BORN_SLACK_MS);
         match (is_same_life, self.cookie == row.cookie) {
+            // It took that one's place, perhaps with its counts, or came after that one had gone.
+            (false, _) if early > row.made.1 => Likeness::Unclear,
             (false, _) => Likeness::Other,
             (true, true) => Likeness::Same,
             // It was changed a moment ago.

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 /// When a rule was made, ms of the host's clock that runs since it was started: no earlier than the
-/// first, no later than the second. A rule that was made anew begins to count at 0.
+/// first, no later than the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Born(pub u64, pub u64);
 
@@ -33,6 +33,9 @@ pub struct PassedRule {
     pub born: Born,
     /// Its counts are told when it ends (`send_flow_rem`).
     pub tells_end: bool,
+    /// It was seen to come where no such rule was: it began to count at 0. One that took the place of
+    /// another one goes on with the counts of that, or not, as its owner said to the switch.
+    pub fresh: bool,
 }
 
 /// What frames of a joined port pass.

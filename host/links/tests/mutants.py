@@ -50,6 +50,7 @@ MUTANTS = [
     ("send-flow-rem-of-any", DETECT + "rules.rs", "Some(rule) => Err(Hindrance::Rule(rule, RuleFault::SendFlowRem))", "Some(rule) => Ok(Passed::NotAttributable(rule.to_string()))"),
     ("all-pass-each-rule", DETECT + "rules.rs", "        if !is_only {", "        if false && !is_only {"),
     ("tables-pass-once", DETECT + "rules.rs", "**n > 1 || **table == 0", "**n > 300 || **table == 0"),
+    ("all-are-fresh", DETECT + "rules.rs", "!self.take(&flow.key) && all_are_read", "{ self.take(&flow.key); all_are_read }"),
     ("no-limit-of-passed", DETECT + "rules.rs", "self.rules.len() > PASSED_RULES_MAX", "self.rules.len() > 9 * PASSED_RULES_MAX"),
     ("keeps-passed-rules", DETECT + "mod.rs", "ours.verdict != verdict || ours.passed != passed", "ours.verdict != verdict"),
     ("no-action", DETECT + "rules.rs", "Instructions::Else(other) => return fault(RuleFault::Action(other.clone())),",

@@ -168,6 +168,7 @@ fn a_reason_is_cut_and_has_no_signs_that_move_a_cursor() {
         in_port: Some(u32::MAX),
         born: Born(u64::MAX, u64::MAX),
         tells_end: false,
+        fresh: false,
     };
     let rules = vec![rule; vfun_links::limits::PASSED_RULES_MAX];
     let verdict = SaidVerdict::JoinedTo("b".repeat(vfun_links::limits::TEXT_BYTES_MAX));

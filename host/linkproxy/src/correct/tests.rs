@@ -169,15 +169,17 @@ fn another_rule_of_the_same_place_or_life_is_not_corrected() {
         FlowRow { priority: 4322, ..it() },
         FlowRow { in_port: Some(2), ..it() },
         FlowRow { in_port: None, ..it() },
-        // It was made anew.
-        row(4321, Some(1), 0x1234, age + 200),
+        // That one was made later.
         row(4321, Some(1), 0x1234, age - 200),
+        FlowRow { frames: 0, bytes: 0, ..row(4321, Some(1), 0x1234, age + 200) },
         FlowRow { frames: 0, bytes: 0, ..it() },
     ] {
         passes(vec![other], (0, 0));
     }
     // Its cookie is being changed.
     passes(vec![FlowRow { cookie: 1, ..it() }], (0, 1));
+    // It was made later, perhaps with the counts of that one.
+    passes(vec![row(4321, Some(1), 0x1234, age + 200)], (0, 1));
     // It matches more than a port, and is no rule of ours.
     let mut ip = row(7, None, 0, age);
     ip.in_port = Some(0);

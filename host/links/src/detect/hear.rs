@@ -135,11 +135,12 @@ impl Detector {
             match update {
                 Update::Is(flow) => {
                     touched.push((flow.key.clone(), flow.matches.in_port));
-                    known.kept().put(flow, None);
+                    let all_are_read = known.reading.is_none();
+                    known.kept().put_news(flow, all_are_read);
                 }
                 Update::Gone(flow) => {
                     touched.push((flow.key.clone(), flow.matches.in_port));
-                    known.kept().take(&flow.key);
+                    let _ = known.kept().take(&flow.key);
                 }
                 // We change nothing, so something was not understood.
                 Update::Ours => self.read_rules(),

@@ -13,6 +13,8 @@ type Place = (Reverse<u16>, Vec<u8>);
 struct KeptRule {
     flow: Flow,
     born: Option<Born>,
+    /// It was seen to come where none was.
+    fresh: bool,
 }
 
 /// All rules, those of a table by falling priority.
@@ -66,8 +68,9 @@ impl Trail {
         }
         // One that is not known yet is asked for, and then followed again.
         let born = rule.born.unwrap_or(Born(0, u64::MAX));
-        let in_port = matches.in_port;
-        self.rules.push(PassedRule { table, priority, cookie, in_port, born, tells_end });
+        let (in_port, fresh) = (matches.in_port, rule.fresh);
+        let rule = PassedRule { table, priority, cookie, in_port, born, tells_end, fresh };
+        self.rules.push(rule);
     }
 
     /// # Errors
@@ -100,10 +103,23 @@ impl Walk {
 }
 
 impl Rules {
+    /// Takes a rule that the switch was asked for.
     pub(super) fn put(&mut self, flow: Flow, born: Option<Born>) {
-        let dl_type = flow.matches.dl_type;
         self.take(&flow.key);
-        let bytes = weight(&flow);
+        self.keep(KeptRule { flow, born, fresh: false });
+    }
+
+    /// Takes a rule that came or changed. While not all have been read, nobody knows whether there
+    /// was one in its place.
+    pub(super) fn put_news(&mut self, flow: Flow, all_are_read: bool) {
+        let fresh = !self.take(&flow.key) && all_are_read;
+        self.keep(KeptRule { flow, born: None, fresh });
+    }
+
+    fn keep(&mut self, rule: KeptRule) {
+        let flow = &rule.flow;
+        let dl_type = flow.matches.dl_type;
+        let bytes = weight(flow);
         if self.count >= RULES_MAX || self.bytes + bytes > RULES_BYTES_MAX {
             self.overflowed = true;
             return;
@@ -114,14 +130,15 @@ impl Rules {
             *self.types.entry(t).or_default() += 1;
         }
         let place = (Reverse(flow.key.priority), flow.key.fields.clone());
-        self.tables.entry(flow.key.table).or_default().insert(place, KeptRule { flow, born });
+        self.tables.entry(flow.key.table).or_default().insert(place, rule);
     }
 
-    pub(super) fn take(&mut self, key: &FlowKey) {
+    /// Takes a rule out; whether there was one.
+    pub(super) fn take(&mut self, key: &FlowKey) -> bool {
         let place = (Reverse(key.priority), key.fields.clone());
         let table = self.tables.get_mut(&key.table);
         let Some(KeptRule { flow: old, .. }) = table.and_then(|t| t.remove(&place)) else {
-            return;
+            return false;
         };
         self.count -= 1;
         self.bytes -= weight(&old);
@@ -133,6 +150,7 @@ impl Rules {
                 self.types.remove(&t);
             }
         }
+        true
     }
 
     /// Learns the flags of a rule that is here, and is the same but for them; and when it was made.

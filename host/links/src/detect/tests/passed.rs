@@ -79,6 +79,25 @@ fn a_rule_that_is_another_one_is_told_anew() {
 }
 
 #[test]
+fn a_rule_that_comes_where_none_was_is_told_from_one_that_takes_a_place() {
+    let mut w = World::joined();
+    let fresh = |w: &World| match w.passed("a") {
+        Some(Passed::Rules(rules)) => rules[0].fresh,
+        other => panic!("{other:?}"),
+    };
+    assert!(!fresh(&w), "it was there");
+    let rule = w.switch.flows[0].clone();
+    w.change(|w| drop(w.switch.flows.remove(0)));
+    w.settle();
+    w.change(|w| w.switch.flows.push(rule.clone()));
+    w.settle();
+    assert!(fresh(&w));
+    w.change(|w| w.switch.flows[1].cookie = 8);
+    w.settle();
+    assert!(!fresh(&w));
+}
+
+#[test]
 fn a_rule_made_anew_is_told_from_the_one_before() {
     let old = Born::of(1000, 1004, 500);
     assert_eq!(old, Born(500, 504));

@@ -101,7 +101,7 @@ impl FlowSums {
         let is_it = |sum: &FlowSum| sum.is_at(bridge, rule) && sum.rule.born.may_be(&rule.born);
         if let Some((number, sum)) = self.sums.iter_mut().find(|(_, sum)| is_it(sum)) {
             // Its cookie may have been changed.
-            sum.rule = rule.clone();
+            sum.rule = PassedRule { fresh: sum.rule.fresh, ..rule.clone() };
             return *number;
         }
         self.last += 1;
@@ -207,14 +207,16 @@ impl Daemon {
         }
     }
 
-    /// Forgets rules in whose place there are others, and the oldest ones if there are too many.
+    /// Forgets rules in whose place there are others that began at 0, and the oldest ones if there are
+    /// too many. One that took the place of another one may go on with its counts: that one is kept, so
+    /// that nobody takes the new one's sum for all.
     fn forget_flows(&mut self) {
         let shares = self.links.links.values().filter_map(|link| link.note.share.as_ref());
         let open: Vec<u64> = shares.flat_map(|share| share.numbers.iter().copied()).collect();
         let sums = &self.links.flows.sums;
         let is_replaced = |number: &u64, sum: &FlowSum| {
             let later = sums.range(number + 1..).map(|(_, later)| later);
-            later.into_iter().any(|later| later.is_at(&sum.bridge, &sum.rule))
+            later.into_iter().any(|later| later.rule.fresh && later.is_at(&sum.bridge, &sum.rule))
         };
         let closed = sums.iter().filter(|(number, _)| !open.contains(number));
         let (replaced, others): (Vec<_>, Vec<_>) =

@@ -176,6 +176,7 @@ mod tests {
             in_port: None,
             born: Born(0, 0),
             tells_end: false,
+            fresh: false,
         };
         let many = Passed::Rules(vec![rule; PASSED_RULES_MAX + 1]);
         let long = VerdictNews { passed: Some(many), ..joined("a", 1, "b") };

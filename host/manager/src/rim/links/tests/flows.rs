@@ -9,7 +9,7 @@ use vfun_links::passed::{Born, PassedRule};
 /// One that was made at this time.
 fn rule(table: u8, cookie: u64, born: u64) -> PassedRule {
     let (in_port, born) = (Some(1), Born(born, born + 5));
-    PassedRule { table, priority: 9, cookie, in_port, born, tells_end: false }
+    PassedRule { table, priority: 9, cookie, in_port, born, tells_end: false, fresh: true }
 }
 
 fn past(rules: &[PassedRule]) -> Passed {
@@ -87,6 +87,13 @@ fn a_rule_made_anew_begins_at_zero_and_one_with_another_cookie_goes_on() {
     assert_eq!(rig.sums(), [(0, 9, rig.direct - first)]);
     let row = rig.view(None).flows.remove(0);
     assert_eq!((row.made, row.in_port, row.priority), ((2000, 2005), Some(1), 9));
+    // Another one that may go on with the counts of this one: both are told.
+    let second = rig.direct - first;
+    rig.joined_past(past(&[PassedRule { fresh: false, ..rule(0, 9, 3000) }]));
+    assert_eq!(rig.sums(), [(0, 9, second), (0, 9, 0)]);
+    // It goes, and one comes that does not.
+    rig.joined_past(past(&[rule(0, 9, 4000)]));
+    assert_eq!(rig.sums(), [(0, 9, 0)]);
 }
 
 #[test]
