@@ -4,9 +4,16 @@
 #
 #   tests/links.sh           they come and go under traffic
 #   tests/links.sh figures   what they cost beside the way through the switch
+#   tests/links.sh proxy     the proxy of OpenFlow between a switch and a controller: no guest, no root; fetches
+#                            a controller, too
 set -eu
 cd "$(dirname "$0")/.."
 VFUN_OVS_DIR=$(packaging/ovs-dpdk.sh)
+if [ "${1-}" = proxy ]; then
+    VFUN_OSKEN=$(packaging/os-ken.sh)
+    export VFUN_OVS_DIR VFUN_OSKEN
+    exec tests/built.py run vfun-linkproxy/proxy -- openvswitch:: --nocapture
+fi
 VFUN_DPDK_DRIVER=$(packaging/dpdk.sh)
 export VFUN_OVS_DIR VFUN_DPDK_DRIVER
 packaging/guest-kernel.sh >/dev/null

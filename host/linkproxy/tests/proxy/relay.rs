@@ -1,93 +1,15 @@
-//! The proxy between two sockets: a controller and a switch that this test plays, and a manager
-//! whose admin socket it has.
+//! The proxy between two sockets: a controller and a switch that this test plays.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use crate::played::{ManagerPlayed, PATIENCE, manager, now_ms, until};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-use vfun_admin::links::{FlowRow, FlowsAsk, FlowsView, ProxyRow};
-use vfun_admin::{Ask, Reply};
+use vfun_admin::links::FlowRow;
 use vfun_linkproxy::manager::Manager;
 use vfun_linkproxy::place::{ControllerSide, SwitchSide, TlsFiles};
 use vfun_linkproxy::relay::Proxy;
-
-/// What the manager says, and what it heard.
-#[derive(Default)]
-struct ManagerPlayed {
-    frames: u64,
-    /// How often it says still that links are direct.
-    direct: usize,
-    holds: usize,
-    proxies: Vec<ProxyRow>,
-}
-
-/// Until something happens that is sure to happen: machines are busy.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn until(what: &str, is: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-fn now_ms() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    u64::try_from(time.tv_sec * 1000 + time.tv_nsec / 1_000_000).unwrap()
-}
-
-fn answer(said: &mut ManagerPlayed, ask: Ask) -> Reply {
-    match ask {
-        Ask::LinkFlows(FlowsAsk::Sums { bridge }) => {
-            assert_eq!(bridge.as_deref(), Some("br0"));
-            let row = FlowRow {
-                bridge: "br0".into(),
-                table: 0,
-                priority: 9,
-                cookie: 5,
-                in_port: Some(1),
-                made: (now_ms() - 10_000, now_ms() - 10_000),
-                frames: said.frames,
-                bytes: 60 * said.frames,
-                ports: vec![],
-            };
-            Reply::LinkFlows(FlowsView { flows: vec![row], proxies: vec![] })
-        }
-        Ask::LinkFlows(FlowsAsk::Hold { .. }) => {
-            said.holds += 1;
-            let direct = said.direct;
-            said.direct = direct.saturating_sub(1);
-            Reply::LinksHeld { direct }
-        }
-        Ask::LinkFlows(FlowsAsk::Proxy(row)) => {
-            said.proxies.push(row);
-            Reply::Done { sentence: "heard".into() }
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
-fn manager(socket: &Path) -> Arc<Mutex<ManagerPlayed>> {
-    let said = Arc::<Mutex<ManagerPlayed>>::default();
-    let (listener, answers) = (UnixListener::bind(socket).unwrap(), said.clone());
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let stream = stream.unwrap();
-            let mut line = String::new();
-            BufReader::new(&stream).read_line(&mut line).unwrap();
-            let ask = serde_json::from_str(&line).unwrap();
-            let mut text =
-                serde_json::to_string(&answer(&mut answers.lock().unwrap(), ask)).unwrap();
-            text.push('\n');
-            (&stream).write_all(text.as_bytes()).unwrap();
-        }
-    });
-    said
-}
 
 /// A proxy with both of its ends.
 struct Rig {
@@ -183,7 +105,17 @@ fn bytes_pass_both_ways_and_counts_are_corrected_with_the_sums_of_now() {
     controller.write_all(&long).unwrap();
     assert_eq!(read(&mut switch, long.len()), long);
     for (xid, sum) in [(3, 100), (4, 250)] {
-        rig.said.lock().unwrap().frames = sum;
+        rig.said.lock().unwrap().rows = vec![FlowRow {
+            bridge: "br0".into(),
+            table: 0,
+            priority: 9,
+            cookie: 5,
+            in_port: Some(1),
+            made: (now_ms() - 10_000, now_ms() - 10_000),
+            frames: sum,
+            bytes: 60 * sum,
+            ports: vec![],
+        }];
         let (ask, said) = flows(xid, 40);
         controller.write_all(&ask).unwrap();
         assert_eq!(read(&mut switch, ask.len()), ask);
