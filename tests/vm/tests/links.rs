@@ -225,6 +225,7 @@ fn two_guests_go_past_a_stock_switch_and_come_back() {
     copies(&pair.guests[0], &address(0), &pair.guests[1]);
     copies(&pair.guests[1], &address(1), &pair.guests[0]);
 
+    rules_count_all(&pair);
     nobody_is_needed(&pair);
     a_mirror_sees_all(&pair);
     flips_lose_nothing(&pair);
@@ -248,6 +249,19 @@ fn two_guests_go_past_a_stock_switch_and_come_back() {
     let said = tell(&pair.stand, &["links", "explain", &a, &b]);
     assert!(said.contains("direct"), "{said}");
     pair.guests.iter().for_each(healthy);
+}
+
+/// What went past the two rules is what went over the two links.
+fn rules_count_all(pair: &Pair) {
+    let of = |rows: &Value| -> u64 {
+        rows.as_array().expect("rows").iter().map(|row| row["frames"].as_u64().unwrap()).sum()
+    };
+    until("rules count all frames of links", || {
+        let flows = json(&pair.stand, &["links", "--flows"])["flows"].clone();
+        let bridges = flows.as_array().expect("rules").iter().map(|rule| &rule["bridge"]);
+        assert!(bridges.eq([BRIDGE; 2]), "{flows}");
+        of(&flows) == of(&json(&pair.stand, &["links"])) && of(&flows) >= 200
+    });
 }
 
 /// With the switch and the manager stopped, frames go on.
