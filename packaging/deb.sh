@@ -421,7 +421,7 @@ fi
 TEXT
     printf '/etc/virtfun/vfund.toml\n' >"$dir/DEBIAN/conffiles"
     overrides <"$here/packaging/deb/virtfun.lintian"
-    document vfun-manager vfun-keeper vfun-jail vfun-native vfun-gateway vfun-metrics vfun-nicd vfun-opencl \
+    document vfun-manager vfun-keeper vfun-jail vfun-native vfun-gateway vfun-metrics vfun-linkproxy vfun-nicd vfun-opencl \
         vfun-gdmaback vfun-pkcs11back vfun-verbsback vfun-bench vfun-guest vfun-top
     depends "init-system-helpers (>= 1.52), iproute2, virtfun-cli (>= $full)"
     finish

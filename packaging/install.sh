@@ -87,7 +87,7 @@ install -d "$to/bin" "$lib" "$to/include" "$to/lib/pkgconfig" "$to/share/virtfun
     "$to/share/man/man1" "$to/share/man/man8" "$to/share/bash-completion/completions" \
     "$to/share/zsh/site-functions" "$to/share/fish/vendor_completions.d"
 # vfund looks for its keeper, launcher of services, service program, gateway, metrics, allocator of network VFs, watcher of switches and drivers beside itself.
-install -m 755 "$bin"/vfund "$bin"/vfun-keeper "$bin"/vfun-jail "$bin"/vfun-service "$bin"/vfun-gateway "$bin"/vfun-metrics "$bin"/vfun-nics "$bin"/vfun-links "$lib/"
+install -m 755 "$bin"/vfund "$bin"/vfun-keeper "$bin"/vfun-jail "$bin"/vfun-service "$bin"/vfun-gateway "$bin"/vfun-metrics "$bin"/vfun-nics "$bin"/vfun-links "$bin"/vfun-links-proxy "$lib/"
 install -m 755 "$bin"/libvfun_fn_*.so "$lib/"
 # vfun looks there for the commands that are programs of their own.
 install -m 755 "$bin"/vfun-bench "$bin"/vfun-guest "$bin"/vfun-top "$lib/"
@@ -141,7 +141,7 @@ install -m 644 services/modeldevice/functions/model/function.toml "$to/share/vir
 "$bin/vfun" man "$to/share/man/man1" >/dev/null
 packaging/manual.py "$bin/vfund" "$version" packaging/man/vfund.roff > "$to/share/man/man8/vfund.8"
 packaging/manual.py "$bin/vfun-agent" "$version" packaging/man/vfun-agent.roff > "$to/share/man/man8/vfun-agent.8"
-for p in vfun-gateway vfun-metrics vfun-nics vfun-links; do
+for p in vfun-gateway vfun-metrics vfun-nics vfun-links vfun-links-proxy; do
     packaging/manual.py "$bin/$p" "$version" > "$to/share/man/man8/$p.8"
 done
 sed "s/@VERSION@/$version/" packaging/man/vfun-service.8 > "$to/share/man/man8/vfun-service.8"
@@ -165,6 +165,7 @@ if [ $system = yes ]; then
     install -d "$to/lib/systemd/system"
     sed "s|@PREFIX@|$prefix|g" packaging/vfund.service > "$to/lib/systemd/system/vfund.service"
     sed "s|@PREFIX@|$prefix|g" packaging/guest/vfun-agent.service > "$to/lib/systemd/system/vfun-agent.service"
+    sed "s|@PREFIX@|$prefix|g" packaging/vfun-links-proxy@.service > "$to/lib/systemd/system/vfun-links-proxy@.service"
 fi
 
 touch "$to/$list"

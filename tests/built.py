@@ -45,7 +45,7 @@ LONG = ("vfun-tests-local", "vfun-bench", "vfun-nicd", "vfun-tests-conform", "vf
 # Second tries in a whole run: more is no accident.
 TRIES = int(os.environ.get("VFUN_TRIES") or 3)
 # Whose tests/ folders start real processes or guests: only these have second tries.
-REAL = {"vfun", "vfun-bench", "vfun-gateway", "vfun-native", "vfun-nicd", "vfun-testguest", "vfun-tests-conform", "vfun-tests-hostile",
+REAL = {"vfun", "vfun-bench", "vfun-gateway", "vfun-linkproxy", "vfun-native", "vfun-nicd", "vfun-testguest", "vfun-tests-conform", "vfun-tests-hostile",
         "vfun-tests-local", "vfun-tests-sandbox", "vfun-tests-vm"}
 # What a program of tests ends with when some failed, and nothing else was wrong; and what one that
 # hung is noted with.

@@ -10,9 +10,16 @@
 #   tests/links.sh chain     the same of chains of two, four and eight guests
 #   tests/links.sh rates     `vfun bench links` with this driver and this switch: packets a second,
 #                            beside the switch; options of that may follow, such as --rounds 2
+#   tests/links.sh proxy     the proxy of OpenFlow between a switch and a controller: no guest, no root; fetches
+#                            a controller, too
 set -eu
 cd "$(dirname "$0")/.."
 VFUN_OVS_DIR=$(packaging/ovs-dpdk.sh)
+if [ "${1-}" = proxy ]; then
+    VFUN_OSKEN=$(packaging/os-ken.sh)
+    export VFUN_OVS_DIR VFUN_OSKEN
+    exec tests/built.py run vfun-linkproxy/proxy -- openvswitch:: --nocapture
+fi
 VFUN_DPDK_DRIVER=$(packaging/dpdk.sh)
 export VFUN_OVS_DIR VFUN_DPDK_DRIVER
 if [ "${1-}" = rates ]; then
@@ -32,7 +39,7 @@ case "${1-}" in
         export VFUN_NET_PROGRAMS VFUN_LINKS_FIGURES
         ;;
     *)
-        echo "tests/links.sh: there is no '$1', but features, trouble, figures, handovers, chain and rates" >&2
+        echo "tests/links.sh: there is no '$1', but features, trouble, figures, handovers, chain, rates and proxy" >&2
         exit 2
         ;;
 esac

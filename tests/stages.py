@@ -138,6 +138,7 @@ STAGES = [
     Stage("links-trouble", "a VM of a direct link is stopped, killed, started again, or writes anything", "tests/links.sh trouble", VM,
           full=True),
     Stage("detector", "the detector of links, on a stock Open vSwitch", "tests/detector.sh", LOCAL, full=True),
+    Stage("proxy", "the proxy of links, between a stock Open vSwitch and a controller", "tests/links.sh proxy", LOCAL, full=True),
     Stage("ovs", "a port of Open vSwitch with DPDK goes from VM to VM", "tests/ovs.sh", VM, full=True,
           needs=("guest-kernel", "ovs")),
     Stage("servers", "what a VF gains for servers of Debian, on a real path", "tests/servers.sh", VM, full=True,

@@ -4,7 +4,7 @@ use crate::admin::Admin;
 use crate::fail::{Exit, Failure, Result};
 use crate::out::{self, Facts, Output, Table};
 use serde::Serialize;
-use vfun_admin::links::{LinkPort, LinkRow};
+use vfun_admin::links::{FlowsView, LinkPort, LinkRow};
 use vfun_admin::{Ask, OfVm};
 
 /// Show direct links: frames from one VM's port to another one's go past the switch.
@@ -13,7 +13,12 @@ use vfun_admin::{Ask, OfVm};
 /// of the one to the other, unchanged. Then the manager makes the link, if it runs with --links, in memory that the two VMs share: it plugs such a window in by itself where the manifests say how (qmp or libvirt), or
 /// takes one that was declared (`vfun window add NAME --vm A --vm B`). It takes the link back some milliseconds after the rules change. Ports are named as on the host.
 #[derive(clap::Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    /// Show rules of the switch past which frames go, and how many: the switch's own counts of a
+    /// rule (`ovs-ofctl dump-flows`) miss these.
+    #[arg(long)]
+    flows: bool,
     #[command(subcommand)]
     sub: Option<Sub>,
 }
@@ -53,6 +58,10 @@ pub enum Sub {
 
 pub fn run(admin: &Admin, output: Output, args: &Args) -> Result<()> {
     match &args.sub {
+        None if args.flows => {
+            let said = FlowsSaid { view: admin.link_flows(None)?, links: admin.links()? };
+            output.show(&said, || said.text())
+        }
         None => list(admin, output, None),
         Some(Sub::List { client }) => list(admin, output, client.as_ref()),
         Some(Sub::Explain { from, to }) => {
@@ -99,6 +108,63 @@ fn render(links: &[LinkRow]) -> String {
         ]);
     }
     table.render()
+}
+
+/// What went past rules of switches.
+#[derive(Serialize)]
+struct FlowsSaid {
+    #[serde(flatten)]
+    view: FlowsView,
+    /// To say whose frames count for no rule.
+    links: Vec<LinkRow>,
+}
+
+impl FlowsSaid {
+    fn text(&self) -> String {
+        let mut text = match self.view.flows.is_empty() {
+            true => "no frame went past a rule of a switch\n".into(),
+            false => self.table(),
+        };
+        for link in &self.links {
+            if let Some(why) = &link.not_attributable {
+                let to = link.to.as_ref().map_or("", |to| to.tap.as_str());
+                text += &format!(
+                    "\n! frames from {} to {to} are not attributable: {why}\n",
+                    link.from.tap
+                );
+            }
+        }
+        for p in &self.view.proxies {
+            let held = match p.strict {
+                true => format!("; {} changes held, {} let go early", p.held, p.let_go),
+                false => String::new(),
+            };
+            text += &format!(
+                "\n= vfun-links-proxy is in the path of {}: {} messages corrected, {} not{held}\n",
+                p.bridge, p.corrected, p.uncorrected
+            );
+        }
+        text
+    }
+
+    fn table(&self) -> String {
+        let columns =
+            ["BRIDGE", ">TABLE", ">PRIORITY", "MATCH", "COOKIE", ">DIRECT", ">BYTES", "NOW FROM"];
+        let mut table = Table::new(&columns);
+        for f in &self.view.flows {
+            table.row([
+                f.bridge.clone(),
+                f.table.to_string(),
+                f.priority.to_string(),
+                f.matches(),
+                format!("{:#x}", f.cookie),
+                out::count(f.frames),
+                out::bytes(f.bytes),
+                f.ports.join(" "),
+            ]);
+        }
+        table.render()
+    }
 }
 
 /// What there is to say of two ports.
@@ -161,6 +227,7 @@ fn text(said: &ExplainedLink) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vfun_admin::links::{FlowRow, ProxyRow};
 
     fn port(vm: &str, tap: &str) -> LinkPort {
         LinkPort { client: "web".into(), vm: vm.into(), port: "eth1".into(), tap: tap.into() }
@@ -180,7 +247,42 @@ mod tests {
             forced: 0,
             frames: 5000,
             bytes: 1 << 20,
+            not_attributable: None,
         }
+    }
+
+    #[test]
+    fn rules_are_shown_with_what_went_past_them_and_what_cannot_be_said() {
+        let none = FlowsSaid { view: FlowsView::default(), links: vec![] };
+        assert!(none.text().contains("no frame went past"));
+        let rule = FlowRow {
+            bridge: "br0".into(),
+            table: 7,
+            priority: 4321,
+            cookie: 0x1234,
+            in_port: Some(3),
+            made: (1, 2),
+            frames: 5001,
+            bytes: 1 << 20,
+            ports: vec!["a1".into()],
+        };
+        let proxy = ProxyRow { bridge: "br0".into(), corrected: 6, ..ProxyRow::default() };
+        let view = FlowsView { flows: vec![rule], proxies: vec![proxy] };
+        let not = LinkRow {
+            not_attributable: Some("types differ".into()),
+            ..row("b1", Some("a1"), "direct")
+        };
+        let said = FlowsSaid { view, links: vec![not] };
+        let text = said.text();
+        for word in ["4321", "in_port=3", "0x1234", "5 001", "b1 to a1 are not", "types differ"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        assert!(text.contains("6 messages corrected, 0 not\n"), "{text}");
+        let json = serde_json::to_value(&said).unwrap();
+        assert_eq!(
+            (&json["flows"][0]["frames"], &json["flows"][0]["table"]),
+            (&5001.into(), &7.into())
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::WindowRow;
 use crate::audit::{Query, Row};
 use crate::history::HistoryRow;
 use crate::line::{self, LineError};
+use crate::links::{FlowsAsk, FlowsView};
 use crate::policy::View;
 use crate::ports::PortRow;
 use crate::tokens::{Fresh, Kept};
@@ -13,6 +14,7 @@ use crate::{
 };
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where a manager keeps everything unless told otherwise.
 pub const ROOT: &str = "/var/lib/virtfun";
@@ -53,6 +55,7 @@ type Result<T> = std::result::Result<T, AskError>;
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
+    patience: Duration,
 }
 
 /// Gives what the expected answer carries, or says that it is another one.
@@ -72,7 +75,11 @@ impl Client {
     }
     /// The manager that listens here.
     pub fn of_socket(socket: PathBuf) -> Self {
-        Client { socket }
+        Client { socket, patience: line::PATIENCE }
+    }
+    /// The same, which is asked by who can wait only so long for an answer.
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Client { patience, ..self }
     }
     /// Where it listens.
     pub fn socket(&self) -> &Path {
@@ -83,9 +90,9 @@ impl Client {
         self.socket.with_file_name("policy.toml")
     }
 
-    /// Asks, and waits up to 30 s for the answer. A refusal is an error.
+    /// Asks, and waits for the answer: up to 30 s, unless it was made with another patience. A refusal is an error.
     pub fn ask(&self, question: &Ask) -> Result<Reply> {
-        match line::ask(&self.socket, question) {
+        match line::ask_within(&self.socket, question, self.patience) {
             Ok(Reply::Error { sentence }) => Err(AskError::Refused(sentence)),
             Ok(reply) => Ok(reply),
             Err(LineError::NotRunning(source)) => {
@@ -122,6 +129,16 @@ impl Client {
     /// Direct links between ports of VMs.
     pub fn links(&self) -> Result<Vec<crate::links::LinkRow>> {
         expect!(self.ask(&Ask::Links)?, Reply::Links { links } => links)
+    }
+    /// What went past rules of switches.
+    pub fn link_flows(&self, bridge: Option<String>) -> Result<FlowsView> {
+        let question = Ask::LinkFlows(FlowsAsk::Sums { bridge });
+        expect!(self.ask(&question)?, Reply::LinkFlows(view) => view)
+    }
+    /// Has the links of a bridge come back for so long; how many have not come back yet.
+    pub fn hold_links(&self, bridge: String, ms: u64) -> Result<usize> {
+        let question = Ask::LinkFlows(FlowsAsk::Hold { bridge, ms });
+        expect!(self.ask(&question)?, Reply::LinksHeld { direct } => direct)
     }
     /// Further windows that are declared.
     pub fn windows(&self) -> Result<Vec<WindowRow>> {

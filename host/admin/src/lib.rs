@@ -36,7 +36,7 @@ pub use window::{WindowPeer, WindowRow};
 use audit::{Query, Row};
 use counters::Counters;
 use history::HistoryRow;
-use links::{LinkRow, LinkSettings, LinksOfClient, VmmAt};
+use links::{FlowsAsk, FlowsView, LinkRow, LinkSettings, LinksOfClient, VmmAt};
 use policy::View;
 use ports::{PortLines, PortRow, PortsOfClient};
 use rdma::{RdmaRow, RdmaView};
@@ -140,6 +140,8 @@ pub enum Ask {
         to: String,
         off: bool,
     },
+    /// Rules past which frames go over direct links.
+    LinkFlows(FlowsAsk),
     /// Further windows of VMs that are declared.
     Windows,
     /// Declares a further window by its manifest's text.
@@ -245,6 +247,13 @@ pub enum Reply {
     Links {
         /// By the sending port's name on the host.
         links: Vec<LinkRow>,
+    },
+    /// To [`FlowsAsk::Sums`].
+    LinkFlows(FlowsView),
+    /// To [`FlowsAsk::Hold`].
+    LinksHeld {
+        /// Links of the bridge whose frames do not all go through the switch yet.
+        direct: usize,
     },
     /// To [`Ask::Windows`].
     Windows {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -24,9 +24,18 @@ pub enum LineError {
 
 /// Asks, and waits up to 30 s for the answer. Each question is a connection of its own.
 pub fn ask<A: DeserializeOwned>(socket: &Path, question: &impl Serialize) -> Result<A, LineError> {
+    ask_within(socket, question, PATIENCE)
+}
+
+/// The same, and waits so long.
+pub fn ask_within<A: DeserializeOwned>(
+    socket: &Path,
+    question: &impl Serialize,
+    patience: Duration,
+) -> Result<A, LineError> {
     let stream = UnixStream::connect(socket).map_err(LineError::NotRunning)?;
     let bad = |e: io::Error| LineError::Unreadable(e.to_string());
-    stream.set_read_timeout(Some(PATIENCE)).map_err(bad)?;
+    stream.set_read_timeout(Some(patience)).map_err(bad)?;
     let mut line = serde_json::to_string(question).expect("requests are plain data");
     line.push('\n');
     (&stream).write_all(line.as_bytes()).map_err(bad)?;

@@ -29,6 +29,76 @@ pub struct LinkRow {
     /// over this link and those before it.
     pub frames: u64,
     pub bytes: u64,
+    /// Why its frames are not counted for rules of the switch, if they are not.
+    #[serde(default)]
+    pub not_attributable: Option<String>,
+}
+
+/// What is asked of rules past which frames go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum FlowsAsk {
+    /// How many frames went past each rule.
+    Sums {
+        /// Of this bridge only.
+        bridge: Option<String>,
+    },
+    /// Have the links of a bridge come back to the switch, and make none for so long.
+    Hold { bridge: String, ms: u64 },
+    /// The proxy of OpenFlow is in the path of a bridge, for the next few seconds.
+    Proxy(ProxyRow),
+}
+
+/// What went past rules of switches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowsView {
+    /// By bridge, table and priority.
+    pub flows: Vec<FlowRow>,
+    /// Proxies that correct what controllers see.
+    pub proxies: Vec<ProxyRow>,
+}
+
+/// A rule that frames of a direct link would pass in the switch, and what went past it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowRow {
+    pub bridge: String,
+    pub table: u8,
+    pub priority: u16,
+    pub cookie: u64,
+    /// All that it matches; nothing: all frames.
+    pub in_port: Option<u32>,
+    /// When it was made, ms of the host's clock that runs since it was started: not before the one,
+    /// not after the other.
+    pub made: (u64, u64),
+    /// What VMs sent past it, since it was made.
+    pub frames: u64,
+    pub bytes: u64,
+    /// Ports that send past it now, by their names on the host.
+    pub ports: Vec<String>,
+}
+
+impl FlowRow {
+    /// What it matches, as `ovs-ofctl` writes it.
+    pub fn matches(&self) -> String {
+        self.in_port.map_or_else(|| "any".into(), |port| format!("in_port={port}"))
+    }
+}
+
+/// A proxy of OpenFlow between a bridge and its controllers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProxyRow {
+    pub bridge: String,
+    /// Connections of the switch that pass it.
+    pub connections: u32,
+    /// Messages to controllers whose counts it corrected.
+    pub corrected: u64,
+    /// Messages whose counts it could not correct.
+    pub uncorrected: u64,
+    /// It holds changes of rules until links have come back; how many it held, and how many
+    /// of these it let go before that.
+    pub strict: bool,
+    pub held: u64,
+    pub let_go: u64,
 }
 
 /// How the manager is set up to make direct links.

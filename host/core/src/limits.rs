@@ -236,6 +236,16 @@ pub const CODE_MEANING_BYTES: usize = vfun_wire::limits::MEANING_BYTES;
 /// three pages that the manager looks at. As many as [`PORT_DRIVERS_MAX`] ports have if each
 /// sends over one.
 pub const LINKS_MAX: usize = PORT_DRIVERS_MAX;
+/// Rules of switches past which frames went, with a note of some 300 bytes at the keeper each. Most
+/// links have one or two; the oldest that no link passes now are forgotten first.
+pub const LINK_FLOWS_MAX: usize = 2 * LINKS_MAX;
+/// How long the proxy of OpenFlow may have the links of a bridge held, ms: it asks again when it needs
+/// longer. One that dies holds them no longer than that.
+pub const LINKS_HOLD_MS_MAX: u64 = 10_000;
+/// How long a proxy of OpenFlow counts as there after its last word, ms: it says one each second.
+pub const LINK_PROXY_MS: u64 = 5_000;
+/// Bridges with a proxy, and bridges that are held: a host has one or two.
+pub const LINK_BRIDGES_MAX: usize = 64;
 /// Clients that a manifest names for links: a line each, which a person reads.
 pub const LINKS_WITH_MAX: usize = 64;
 /// Peers of which one connection of a VM's QEMU is told, to ring other VMs: a number of 16 bits

@@ -5,6 +5,7 @@ use crate::manager::{About, Tell, cut};
 use crate::{Heard, Hearing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Receiver;
+use vfun_links::passed::Passed;
 use vfun_links::relay::{
     FromLinks, SaidVerdict, SwitchBridge, VerdictNews, WatchNews, WatchedPort,
 };
@@ -132,7 +133,7 @@ impl<T: Tell> Bridges<T> {
 
     /// A verdict is another one. One of who watches no more, or about a port that went to another
     /// bridge, is old.
-    pub fn changed(&self, id: BridgeId, Change { from, verdict }: Change) {
+    pub fn changed(&self, id: BridgeId, Change { from, verdict, passed }: Change) {
         let Some(port) = self.ports.get(&from) else { return };
         if self.watched.get(&port.switch).is_none_or(|w| w.id != id) {
             return;
@@ -141,16 +142,20 @@ impl<T: Tell> Bridges<T> {
             Verdict::Joined { to } => SaidVerdict::JoinedTo(to),
             other @ (Verdict::Anew { .. } | Verdict::Not(_)) => SaidVerdict::Why(other.to_string()),
         };
-        self.say(&from, verdict);
+        self.tell(&from, verdict, passed);
     }
 
     fn say(&self, from: &str, verdict: SaidVerdict) {
+        self.tell(from, verdict, None);
+    }
+
+    fn tell(&self, from: &str, verdict: SaidVerdict, passed: Option<Passed>) {
         let number = self.ports[from].number;
         let verdict = match verdict {
             SaidVerdict::Why(why) => SaidVerdict::Why(cut(&why)),
             joined @ SaidVerdict::JoinedTo(_) => joined,
         };
-        let news = VerdictNews { from: from.to_owned(), number, verdict };
+        let news = VerdictNews { from: from.to_owned(), number, verdict, passed };
         self.teller.tell(About::Port(from.to_owned()), FromLinks::Verdict(news));
     }
 }

@@ -4,7 +4,8 @@
 //! [`Detector`] is a pure state machine: what the switch said and the time in, questions
 //! and verdicts out. [`watch`] runs it over the switch's own sockets. Nothing here changes
 //! the switch. docs/links-detector.md has all conditions with their reasons. [`relay`] is what
-//! the manager and the process that watches say to each other.
+//! the manager and the process that watches say to each other. [`passed`]: the rules whose counts miss
+//! what goes past the switch.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ pub mod detect;
 pub mod limits;
 pub mod openflow;
 pub mod ovsdb;
+pub mod passed;
 pub mod relay;
 mod rim;
 pub mod trace;

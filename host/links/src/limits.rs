@@ -35,6 +35,13 @@ pub const ROWS_BYTES_MAX: usize = 64 << 20;
 /// more than 1 with 1,000. When all are judged anew, 250 ports with 36 traces each take it 2.3 s, and
 /// 1,000 would take it a minute.
 pub const OURS_MAX: usize = 256;
+/// Rules that frames of a joined port pass, as they are told to the manager: some 130 bytes each,
+/// in a packet of 16 KiB. One that joins has one or two; with more, their counts are not corrected.
+pub const PASSED_RULES_MAX: usize = 64;
+/// How far apart two words about when one rule was made may be, ms: the switch's clock goes by steps
+/// of 4 ms where the kernel gives it a coarse one. A rule that comes in the place of another one is
+/// later by some 50 ms at least if frames went past that one: so long does a judgement and a turn take.
+pub const BORN_SLACK_MS: u64 = 10;
 /// EtherTypes that rules name. Each costs two traces for each port of ours.
 pub const NAMED_TYPES_MAX: usize = 64;
 /// Traces that wait for an answer, of all ports together: the rest is asked later, so that

@@ -3,6 +3,7 @@
 //! JSON object, and says all that there is to say of one port, so that a packet which was
 //! overtaken by another need not be sent.
 
+use crate::passed::Passed;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -139,6 +140,9 @@ pub struct VerdictNews {
     pub number: u64,
     #[serde(flatten)]
     pub verdict: SaidVerdict,
+    /// Of a port that is joined: the rules that its frames pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<Passed>,
 }
 
 /// What is said of frames of a port.
@@ -171,8 +175,9 @@ mod tests {
             mtu: 1500,
         };
         let news = |declared| ToLinks::Port(WatchNews { port: "p1".into(), declared });
-        let said =
-            |verdict| FromLinks::Verdict(VerdictNews { from: "p1".into(), number: 3, verdict });
+        let said = |verdict| {
+            FromLinks::Verdict(VerdictNews { from: "p1".into(), number: 3, verdict, passed: None })
+        };
         let whole = json!({"port": {"port": "p1", "declared": {
             "number": 3, "kind": "dpdk", "devargs": "net_vfun_p1,port=p1", "mtu": 1500,
             "switch": {"run": "/run/openvswitch", "database": "/run/openvswitch/db.sock", "bridge": "br0"}}}});

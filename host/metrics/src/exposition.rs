@@ -1,5 +1,6 @@
 //! The metrics, as OpenMetrics text. `docs/operating.md` lists them.
 
+mod links;
 mod nics;
 mod ports;
 
@@ -80,6 +81,7 @@ fn write(
     manager(&mut w, look)?;
     nics::write(&mut w, seen)?;
     ports::write(&mut w, &look.ports)?;
+    links::write(&mut w, &look.links, &look.flows)?;
     calls(&mut w, &totals.series())
 }
 

@@ -19,6 +19,9 @@ pub const APPS_PER_CLIENT: usize = 64;
 /// and for the same reason: twice as many as it may have at once where policy says
 /// nothing.
 pub const OWN_PER_CLIENT: usize = 32;
+/// Rules of switches that have series of their own: as many as a person reads. Most switches with links
+/// have some ten of them.
+pub const LINK_FLOWS_SHOWN: usize = 256;
 /// The app that stands for all beyond [`APPS_PER_CLIENT`], and the function for
 /// all beyond [`OWN_PER_CLIENT`]; nothing can have this name.
 pub const OTHER: &str = "(other)";

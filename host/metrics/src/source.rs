@@ -5,6 +5,7 @@ use crate::totals::Totals;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use vfun_admin::links::{FlowsView, LinkRow};
 use vfun_admin::ports::PortRow;
 use vfun_admin::{AskError, Client, ClientRow, GrantRow, Status};
 
@@ -18,6 +19,10 @@ pub struct Look {
     pub grants: Vec<GrantRow>,
     /// Ports of VMs.
     pub ports: Vec<PortRow>,
+    /// Direct links between these.
+    pub links: Vec<LinkRow>,
+    /// What went past rules of switches.
+    pub flows: FlowsView,
 }
 
 /// A manager and what was seen of it so far. Any thread may look.
@@ -47,6 +52,8 @@ impl Source {
             clients: self.manager.clients()?,
             grants: self.manager.grants()?,
             ports: self.manager.ports()?,
+            links: self.manager.links()?,
+            flows: self.manager.link_flows(None)?,
         })
     }
 

@@ -388,6 +388,7 @@ fn two_guests_go_past_a_stock_switch_and_come_back() {
     copies(&pair.guests[0], &address(0), &pair.guests[1]);
     copies(&pair.guests[1], &address(1), &pair.guests[0]);
 
+    rules_count_all(&pair);
     nobody_is_needed(&pair);
     a_mirror_sees_all(&pair);
     flips_lose_nothing(&pair);
@@ -552,6 +553,19 @@ fn stays_direct(pair: &Pair, while_: &str) {
     let after = pair.guests.each_ref().map(over_link);
     let grown = |n: usize| (0..2).all(|w| after[n][w] >= before[n][w] + PINGS);
     assert!(grown(0) && grown(1), "{while_}: {before:?} {after:?}");
+}
+
+/// What went past the two rules is what went over the two links.
+fn rules_count_all(pair: &Pair) {
+    let of = |rows: &Value| -> u64 {
+        rows.as_array().expect("rows").iter().map(|row| row["frames"].as_u64().unwrap()).sum()
+    };
+    until("rules count all frames of links", || {
+        let flows = json(&pair.stand, &["links", "--flows"])["flows"].clone();
+        let bridges = flows.as_array().expect("rules").iter().map(|rule| &rule["bridge"]);
+        assert!(bridges.eq([BRIDGE; 2]), "{flows}");
+        of(&flows) == of(&json(&pair.stand, &["links"])) && of(&flows) >= 200
+    });
 }
 
 /// With the switch and the manager stopped, frames go on.

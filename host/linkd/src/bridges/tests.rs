@@ -3,6 +3,7 @@ use crate::limits::WHY_CHARS;
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
+use vfun_links::passed::{Born, PassedRule};
 use vfun_links::{Hindrance, Verdict};
 
 /// Keeps what it was told.
@@ -49,7 +50,7 @@ impl Bridges<Told> {
 }
 
 fn joined(from: &str, to: &str) -> Change {
-    Change { from: from.into(), verdict: Verdict::Joined { to: to.into() } }
+    Change { from: from.into(), verdict: Verdict::Joined { to: to.into() }, passed: None }
 }
 
 #[test]
@@ -61,10 +62,10 @@ fn verdicts_bear_the_number_of_their_port() {
     bridges.follow();
     let id = bridges.id(&br0);
     bridges.changed(id, joined("a", "b"));
-    let one = |verdict| VerdictNews { from: "a".into(), number: 7, verdict };
+    let one = |verdict| VerdictNews { from: "a".into(), number: 7, verdict, passed: None };
     assert_eq!(bridges.told(), [one(SaidVerdict::JoinedTo("b".into()))]);
     let anew = Verdict::Anew { was: "b".into() };
-    bridges.changed(id, Change { from: "a".into(), verdict: anew });
+    bridges.changed(id, Change { from: "a".into(), verdict: anew, passed: None });
     assert!(matches!(&bridges.told()[..], [VerdictNews { verdict: SaidVerdict::Why(_), .. }]));
 }
 
@@ -154,9 +155,25 @@ fn a_reason_is_cut_and_has_no_signs_that_move_a_cursor() {
         from: "a".into(),
         number: u64::MAX,
         verdict: SaidVerdict::Why("\"".repeat(WHY_CHARS)),
+        passed: None,
     };
-    let packet = serde_json::to_vec(&FromLinks::Verdict(news)).unwrap();
-    assert!(packet.len() < vfun_links::relay::PACKET_BYTES);
+    let bytes =
+        |news: &VerdictNews| serde_json::to_vec(&FromLinks::Verdict(news.clone())).unwrap().len();
+    assert!(bytes(&news) < vfun_links::relay::PACKET_BYTES);
+    // The same of the most rules that a joined port may pass.
+    let rule = PassedRule {
+        table: u8::MAX,
+        priority: u16::MAX,
+        cookie: u64::MAX,
+        in_port: Some(u32::MAX),
+        born: Born(u64::MAX, u64::MAX),
+        tells_end: false,
+        fresh: false,
+    };
+    let rules = vec![rule; vfun_links::limits::PASSED_RULES_MAX];
+    let verdict = SaidVerdict::JoinedTo("b".repeat(vfun_links::limits::TEXT_BYTES_MAX));
+    let joined = VerdictNews { verdict, passed: Some(Passed::Rules(rules)), ..news };
+    assert!(bytes(&joined) < vfun_links::relay::PACKET_BYTES);
     let odd = Verdict::Not(Hindrance::NotOurs("b".into())).to_string();
     assert!(odd.len() < WHY_CHARS, "{odd}");
 }

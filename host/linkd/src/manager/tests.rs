@@ -8,7 +8,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn verdict(port: &str, number: u64) -> (About, FromLinks) {
     let verdict = SaidVerdict::Why("no".into());
-    let news = VerdictNews { from: port.into(), number, verdict };
+    let news = VerdictNews { from: port.into(), number, verdict, passed: None };
     (About::Port(port.into()), FromLinks::Verdict(news))
 }
 

@@ -4,6 +4,7 @@ use super::{Action, Hindrance, Missing, Rules};
 use super::{Database, Detector, Known, Ours, Peer, Reading, Stage, Switch, Verdict};
 use crate::openflow::{Flow, Message, OfPort, PortNews, Request, Update};
 use crate::ovsdb::Facts;
+use crate::passed::Born;
 
 impl Detector {
     pub(super) fn connected(&mut self, peer: Peer) {
@@ -35,9 +36,9 @@ impl Detector {
 
     /// Asks for all rules. The answer is of one moment, and comes behind all events of before.
     pub(super) fn read_rules(&mut self) {
-        let xid = self.next_id();
+        let (xid, asked) = (self.next_id(), self.now);
         if let Switch::Known(known) = &mut self.switch {
-            known.reading = Some(Reading { xid, ..Reading::default() });
+            known.reading = Some(Reading { xid, asked, ..Reading::default() });
             known.rules = Rules::default();
             self.out.push(Action::Ask(Request::AllFlows { xid }));
         }
@@ -112,7 +113,10 @@ impl Detector {
         let Switch::Known(known) = &mut self.switch else { return };
         match &mut known.reading {
             Some(reading) if reading.xid == xid => {
-                flows.into_iter().for_each(|flow| reading.rules.put(flow));
+                for flow in flows {
+                    let born = flow.age_ms.map(|age| Born::of(reading.asked, self.now, age));
+                    reading.rules.put(flow, born);
+                }
                 if !more && let Some(read) = known.reading.take() {
                     known.rules = read.rules;
                     self.all_anew();
@@ -131,11 +135,12 @@ impl Detector {
             match update {
                 Update::Is(flow) => {
                     touched.push((flow.key.clone(), flow.matches.in_port));
-                    known.kept().put(flow);
+                    let all_are_read = known.reading.is_none();
+                    known.kept().put_news(flow, all_are_read);
                 }
                 Update::Gone(flow) => {
                     touched.push((flow.key.clone(), flow.matches.in_port));
-                    known.kept().take(&flow.key);
+                    let _ = known.kept().take(&flow.key);
                 }
                 // We change nothing, so something was not understood.
                 Update::Ours => self.read_rules(),

@@ -18,6 +18,7 @@ use crate::limits::{LOOK_MS_MAX, LOOK_MS_MAX_PORT, LOOK_MS_MIN, LOOK_MS_MIN_PORT
 use crate::limits::{SETTLE_MS, SETTLE_MS_MAX, TRACES_AT_ONCE};
 use crate::openflow::{FlowKey, Message, OfPort, Request};
 use crate::ovsdb::Facts;
+use crate::passed::Passed;
 use crate::trace::Packets;
 use agenda::Agenda;
 use pace::Pace;
@@ -87,6 +88,8 @@ pub enum Action {
         from: String,
         /// The verdict.
         verdict: Verdict,
+        /// Of one that is joined: the rules that its frames pass.
+        passed: Option<Passed>,
     },
 }
 
@@ -112,6 +115,8 @@ struct Known {
 #[derive(Default)]
 struct Reading {
     xid: u32,
+    /// When it was asked for, ms.
+    asked: u64,
     rules: Rules,
 }
 
@@ -126,6 +131,8 @@ enum Database {
 struct Ours {
     port: OurPort,
     verdict: Verdict,
+    /// Of one that is joined.
+    passed: Option<Passed>,
     stage: Stage,
     /// Where its frames went by the last traces.
     towards: Option<String>,
@@ -267,8 +274,10 @@ impl Detector {
         declared.retain(|name, _| !self.ours.contains_key(name));
         for (name, port) in declared {
             let verdict = Verdict::Not(Hindrance::NotKnown(Missing::Judgement));
-            let (stage, towards, patience) = (Stage::Still, None, LOOK_MS_MIN);
-            self.ours.insert(name.clone(), Ours { port, verdict, stage, towards, patience });
+            let (stage, towards, passed) = (Stage::Still, None, None);
+            let patience = LOOK_MS_MIN;
+            let ours = Ours { port, verdict, passed, stage, towards, patience };
+            self.ours.insert(name.clone(), ours);
             changed.insert(name);
         }
         self.tell_since(&told);
@@ -286,11 +295,12 @@ impl Detector {
         let now = self.verdicts();
         for name in told.keys().filter(|name| !now.contains_key(*name)) {
             let verdict = Verdict::Not(Hindrance::NotDeclared);
-            self.out.push(Action::Changed { from: name.clone(), verdict });
+            self.out.push(Action::Changed { from: name.clone(), verdict, passed: None });
         }
         for (from, verdict) in now {
             if told.get(&from) != Some(&verdict) {
-                self.out.push(Action::Changed { from, verdict });
+                let passed = self.ours.get(&from).and_then(|ours| ours.passed.clone());
+                self.out.push(Action::Changed { from, verdict, passed });
             }
         }
     }
@@ -367,7 +377,7 @@ impl Detector {
         };
         let until = (self.now + SETTLE_MS).min(since + SETTLE_MS_MAX);
         if let Some(verdict) = verdict {
-            Self::set(&mut self.out, name, ours, verdict);
+            Self::set(&mut self.out, name, ours, (verdict, None));
         }
         let waits = Stage::Waits { since, until };
         self.move_to(name, if blocked.is_some() { Stage::Still } else { waits });
@@ -385,10 +395,15 @@ impl Detector {
         ours.stage = stage;
     }
 
-    fn set(out: &mut Vec<Action>, name: &str, ours: &mut Ours, verdict: Verdict) {
-        if ours.verdict != verdict {
-            ours.verdict = verdict.clone();
-            out.push(Action::Changed { from: name.to_owned(), verdict });
+    fn set(
+        out: &mut Vec<Action>,
+        name: &str,
+        ours: &mut Ours,
+        (verdict, passed): (Verdict, Option<Passed>),
+    ) {
+        if ours.verdict != verdict || ours.passed != passed {
+            (ours.verdict, ours.passed) = (verdict.clone(), passed.clone());
+            out.push(Action::Changed { from: name.to_owned(), verdict, passed });
         }
     }
 
@@ -406,7 +421,9 @@ impl Detector {
             !matches!(verdict, Verdict::Joined { .. }) || walk.is_some(),
             "who is joined has met rules"
         );
-        Self::set(&mut self.out, from, ours, verdict);
+        let is_joined = matches!(verdict, Verdict::Joined { .. });
+        let passed = walk.as_ref().filter(|_| is_joined).map(|walk| walk.passed.clone());
+        Self::set(&mut self.out, from, ours, (verdict, passed));
         self.move_to(from, Stage::Judged { look, walk });
     }
 

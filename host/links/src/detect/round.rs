@@ -4,6 +4,7 @@ use super::rules::Walk;
 use super::{Action, Detector, Hindrance, Missing, Ours, Stage, Switch, Verdict};
 use crate::limits::{FLAGS_ASKED_MAX, JUDGE_MS};
 use crate::openflow::{Flow, Request};
+use crate::passed::Born;
 use crate::trace::{Fate, Packets, all_packets, fate, shown};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -144,11 +145,15 @@ impl Detector {
     /// A part of the answer to a question for one rule.
     pub(super) fn one_flow(&mut self, xid: u32, flows: &[Flow], more: bool) {
         let Some((from, round)) = self.round_of(|r| r.flags.contains(&xid)) else { return };
+        let asked = round.began;
         if !more {
             round.flags.remove(&xid);
         }
         if let Switch::Known(known) = &mut self.switch {
-            flows.iter().for_each(|flow| known.rules.learn_flags(flow));
+            for flow in flows {
+                let born = flow.age_ms.map(|age| Born::of(asked, self.now, age));
+                known.rules.learn_flags(flow, born);
+            }
         }
         self.maybe_last(&from);
     }

@@ -1,17 +1,26 @@
 //! The switch's rules, and which of them frames of a port may meet.
 
 use super::verdict::{Hindrance, RuleFault, RuleName};
-use crate::limits::{NAMED_TYPES_MAX, RULES_BYTES_MAX, RULES_MAX};
+use crate::limits::{NAMED_TYPES_MAX, PASSED_RULES_MAX, RULES_BYTES_MAX, RULES_MAX};
 use crate::openflow::{Flow, FlowKey, Instructions, Step};
+use crate::passed::{Born, Passed, PassedRule};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 type Place = (Reverse<u16>, Vec<u8>);
 
+/// A rule, and when it was made: nobody knows before the switch was asked for it.
+struct KeptRule {
+    flow: Flow,
+    born: Option<Born>,
+    /// It was seen to come where none was.
+    fresh: bool,
+}
+
 /// All rules, those of a table by falling priority.
 #[derive(Default)]
 pub(super) struct Rules {
-    tables: BTreeMap<u8, BTreeMap<Place, Flow>>,
+    tables: BTreeMap<u8, BTreeMap<Place, KeptRule>>,
     types: BTreeMap<u16, usize>,
     count: usize,
     /// Bytes of all of them.
@@ -30,6 +39,59 @@ pub(super) struct Walk {
     pub(super) outputs: BTreeSet<u32>,
     /// Rules whose flags are not known.
     pub(super) unclear: Vec<FlowKey>,
+    /// The rules that all frames pass.
+    pub(super) passed: Passed,
+}
+
+/// What a walk finds of the rules that frames pass.
+#[derive(Default)]
+struct Trail {
+    rules: Vec<PassedRule>,
+    /// A table of which frames may meet one of several rules.
+    differs: Option<u8>,
+    /// How often frames are sent to tables.
+    visits: BTreeMap<u8, usize>,
+    /// A rule that tells its counts at its end.
+    tells: Option<RuleName>,
+}
+
+impl Trail {
+    fn meets(&mut self, rule: &KeptRule, is_only: bool) {
+        let Flow { key: FlowKey { table, priority, .. }, matches, cookie, .. } = &rule.flow;
+        let (table, priority, cookie) = (*table, *priority, *cookie);
+        let tells_end = rule.flow.flags.is_some_and(|f| f & Flow::SEND_FLOW_REM != 0);
+        if tells_end {
+            self.tells = Some(RuleName { table, priority, cookie });
+        }
+        if !is_only {
+            self.differs = Some(table);
+        }
+        // One that is not known yet is asked for, and then followed again.
+        let born = rule.born.unwrap_or(Born(0, u64::MAX));
+        let (in_port, fresh) = (matches.in_port, rule.fresh);
+        let rule = PassedRule { table, priority, cookie, in_port, born, tells_end, fresh };
+        self.rules.push(rule);
+    }
+
+    /// # Errors
+    /// A rule tells its counts at its end, and nobody can correct them.
+    fn passed(mut self) -> Result<Passed, Hindrance> {
+        self.rules.sort_by_key(|rule| rule.table);
+        let twice = self.visits.iter().find(|(table, n)| **n > 1 || **table == 0);
+        let why = if let Some(table) = self.differs {
+            format!("types differ: frames may meet one or another rule of table {table}")
+        } else if let Some((table, _)) = twice {
+            format!("frames pass table {table} more than once")
+        } else if self.rules.len() > PASSED_RULES_MAX {
+            format!("frames pass more than {PASSED_RULES_MAX} rules")
+        } else {
+            return Ok(Passed::Rules(self.rules));
+        };
+        match self.tells {
+            Some(rule) => Err(Hindrance::Rule(rule, RuleFault::SendFlowRem)),
+            None => Ok(Passed::NotAttributable(why)),
+        }
+    }
 }
 
 impl Walk {
@@ -41,10 +103,23 @@ impl Walk {
 }
 
 impl Rules {
-    pub(super) fn put(&mut self, flow: Flow) {
-        let dl_type = flow.matches.dl_type;
+    /// Takes a rule that the switch was asked for.
+    pub(super) fn put(&mut self, flow: Flow, born: Option<Born>) {
         self.take(&flow.key);
-        let bytes = weight(&flow);
+        self.keep(KeptRule { flow, born, fresh: false });
+    }
+
+    /// Takes a rule that came or changed. While not all have been read, nobody knows whether there
+    /// was one in its place.
+    pub(super) fn put_news(&mut self, flow: Flow, all_are_read: bool) {
+        let fresh = !self.take(&flow.key) && all_are_read;
+        self.keep(KeptRule { flow, born: None, fresh });
+    }
+
+    fn keep(&mut self, rule: KeptRule) {
+        let flow = &rule.flow;
+        let dl_type = flow.matches.dl_type;
+        let bytes = weight(flow);
         if self.count >= RULES_MAX || self.bytes + bytes > RULES_BYTES_MAX {
             self.overflowed = true;
             return;
@@ -55,13 +130,15 @@ impl Rules {
             *self.types.entry(t).or_default() += 1;
         }
         let place = (Reverse(flow.key.priority), flow.key.fields.clone());
-        self.tables.entry(flow.key.table).or_default().insert(place, flow);
+        self.tables.entry(flow.key.table).or_default().insert(place, rule);
     }
 
-    pub(super) fn take(&mut self, key: &FlowKey) {
+    /// Takes a rule out; whether there was one.
+    pub(super) fn take(&mut self, key: &FlowKey) -> bool {
         let place = (Reverse(key.priority), key.fields.clone());
-        let Some(old) = self.tables.get_mut(&key.table).and_then(|t| t.remove(&place)) else {
-            return;
+        let table = self.tables.get_mut(&key.table);
+        let Some(KeptRule { flow: old, .. }) = table.and_then(|t| t.remove(&place)) else {
+            return false;
         };
         self.count -= 1;
         self.bytes -= weight(&old);
@@ -73,14 +150,16 @@ impl Rules {
                 self.types.remove(&t);
             }
         }
+        true
     }
 
-    /// Learns the flags of a rule that is here, and is the same but for them.
-    pub(super) fn learn_flags(&mut self, said: &Flow) {
+    /// Learns the flags of a rule that is here, and is the same but for them; and when it was made.
+    pub(super) fn learn_flags(&mut self, said: &Flow, born: Option<Born>) {
         let place = (Reverse(said.key.priority), said.key.fields.clone());
         let table = self.tables.get_mut(&said.key.table);
         if let Some(known) = table.and_then(|t| t.get_mut(&place)) {
-            known.flags = said.flags;
+            known.flow.flags = said.flags;
+            known.born = born;
         }
     }
 
@@ -100,12 +179,14 @@ impl Rules {
     /// port and the rest are not compared: a rule that may match is taken for one that does.
     pub(super) fn walk(&self, port: u32) -> Result<Walk, Hindrance> {
         let (mut walk, mut to_see) = (Walk::default(), vec![0]);
+        let mut trail = Trail::default();
         while let Some(table) = to_see.pop() {
             if walk.floors.contains_key(&table) {
                 continue;
             }
-            let mut floor = None;
-            for flow in self.tables.get(&table).into_iter().flat_map(BTreeMap::values) {
+            let (mut floor, mut met) = (None, vec![]);
+            for rule in self.tables.get(&table).into_iter().flat_map(BTreeMap::values) {
+                let flow = &rule.flow;
                 if floor.is_some_and(|f| flow.key.priority < f) {
                     break;
                 }
@@ -114,7 +195,10 @@ impl Rules {
                 }
                 for step in steps(flow)? {
                     match step {
-                        Step::Table(table) => to_see.push(*table),
+                        Step::Table(table) => {
+                            to_see.push(*table);
+                            *trail.visits.entry(*table).or_default() += 1;
+                        }
                         Step::Output(port) => drop(walk.outputs.insert(*port)),
                     }
                 }
@@ -124,9 +208,12 @@ impl Rules {
                 if flow.matches.takes_all() {
                     floor = Some(flow.key.priority);
                 }
+                met.push(rule);
             }
+            met.iter().for_each(|rule| trail.meets(rule, met.len() == 1));
             walk.floors.insert(table, floor.ok_or(Hindrance::TableDecides(table))?);
         }
+        walk.passed = trail.passed()?;
         Ok(walk)
     }
 }
@@ -137,7 +224,7 @@ fn weight(flow: &Flow) -> usize {
         Instructions::Sends(steps) => size_of_val(&steps[..]),
         Instructions::Else(_) => 0,
     };
-    size_of::<(Place, Flow)>() + 2 * flow.key.fields.len() + steps
+    size_of::<(Place, KeptRule)>() + 2 * flow.key.fields.len() + steps
 }
 
 /// Where a rule sends frames, if that is all that it does.
@@ -151,9 +238,6 @@ fn steps(flow: &Flow) -> Result<&[Step], Hindrance> {
     };
     if flow.idle_timeout != 0 {
         return fault(RuleFault::IdleTimeout(flow.idle_timeout));
-    }
-    if flow.flags.is_some_and(|f| f & Flow::SEND_FLOW_REM != 0) {
-        return fault(RuleFault::SendFlowRem);
     }
     Ok(steps)
 }

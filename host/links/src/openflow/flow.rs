@@ -99,6 +99,8 @@ pub struct Flow {
     pub hard_timeout: u16,
     /// Flags, if they are known: events do not have them.
     pub flags: Option<u16>,
+    /// How long it has been there, ms; events do not have it either.
+    pub age_ms: Option<u64>,
     /// What it does.
     pub does: Instructions,
 }
@@ -131,7 +133,9 @@ pub(super) fn flows(r: &mut Reader<'_>) -> Result<Vec<Flow>, Malformed> {
         let length = usize::from(r.u16(WHAT)?).checked_sub(2);
         let mut r = r.part(length.ok_or(Malformed::Wrong("length"))?, WHAT)?;
         let table = r.u8(WHAT)?;
-        r.skip(1 + 8, WHAT)?;
+        r.skip(1, WHAT)?;
+        let (s, ns) = (u64::from(r.u32(WHAT)?), u64::from(r.u32(WHAT)?));
+        let age_ms = Some(s * 1000 + ns / 1_000_000);
         let priority = r.u16(WHAT)?;
         let (idle_timeout, hard_timeout) = (r.u16(WHAT)?, r.u16(WHAT)?);
         let flags = Some(r.u16(WHAT)?);
@@ -141,7 +145,8 @@ pub(super) fn flows(r: &mut Reader<'_>) -> Result<Vec<Flow>, Malformed> {
         let (fields, matches) = matched(&mut r)?;
         let key = FlowKey { table, priority, fields };
         let does = instructions(&mut r)?;
-        found.push(Flow { key, matches, cookie, idle_timeout, hard_timeout, flags, does });
+        let flow = Flow { key, matches, cookie, idle_timeout, hard_timeout, flags, age_ms, does };
+        found.push(flow);
     }
     Ok(found)
 }
@@ -176,7 +181,8 @@ fn changed(r: &mut Reader<'_>) -> Result<Flow, Malformed> {
     let (fields, matches) = matched(r)?;
     let key = FlowKey { table, priority, fields };
     let does = instructions(r)?;
-    Ok(Flow { key, matches, cookie, idle_timeout, hard_timeout, flags: None, does })
+    let (flags, age_ms) = (None, None);
+    Ok(Flow { key, matches, cookie, idle_timeout, hard_timeout, flags, age_ms, does })
 }
 
 /// A match with its fields as they stand.

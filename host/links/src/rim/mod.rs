@@ -8,6 +8,7 @@ mod tracer;
 use crate::detect::{Action, Detector, Event, OurPort, Peer, Verdict};
 use crate::limits::{ANSWER, CHANGES_WAITING, CONNECT_LOOK, END_LOOK, MESSAGES_WAITING};
 use crate::limits::{RETRY_MAX, RETRY_MIN, SILENCE_MAX};
+use crate::passed::Passed;
 use crate::trace::shown;
 use rustix::io::Errno;
 use std::io;
@@ -31,6 +32,13 @@ pub struct Places {
     pub bridge: String,
 }
 
+/// Time, ms, by the clock that runs since the host was started: other processes have the same.
+fn now() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1000
+        + u64::try_from(time.tv_nsec / 1_000_000).unwrap_or(0)
+}
+
 /// The verdict about frames of an interface is another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
@@ -38,6 +46,8 @@ pub struct Change {
     pub from: String,
     /// The verdict.
     pub verdict: Verdict,
+    /// Of one that is joined: the rules that its frames pass.
+    pub passed: Option<Passed>,
 }
 
 /// What runs; it ends with this.
@@ -242,8 +252,6 @@ struct Judge {
 
 impl Judge {
     fn run(mut self, heard: &Receiver<Event>, ends: &AtomicBool) {
-        let began = Instant::now();
-        let now = || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         while !ends.load(Ordering::Relaxed) {
             let wait = self.detector.wake().map(|at| at.saturating_sub(now()));
             let wait = wait.map_or(END_LOOK, Duration::from_millis).min(END_LOOK);
@@ -270,8 +278,8 @@ impl Judge {
             Action::Trace { id, in_port, packets } => {
                 let _ = self.traces.send(tracer::Question { id, in_port, packets });
             }
-            Action::Changed { from, verdict } => {
-                return self.changes.try_send(Change { from, verdict }).is_ok();
+            Action::Changed { from, verdict, passed } => {
+                return self.changes.try_send(Change { from, verdict, passed }).is_ok();
             }
         }
         true

@@ -62,7 +62,7 @@ fn who_does_not_take_the_changes_is_told_by_the_end_of_the_channel() {
     let (switch, rows) = (Writer::default(), Writer::default());
     let mut judge = Judge { detector: Detector::default(), switch, rows, traces, changes };
     let verdict = || Verdict::Not(Hindrance::NotKnown(Missing::Judgement));
-    let change = || Action::Changed { from: "a".to_owned(), verdict: verdict() };
+    let change = || Action::Changed { from: "a".to_owned(), verdict: verdict(), passed: None };
     assert!(judge.act(change()) && judge.act(change()));
     assert!(!judge.act(change()), "nobody takes them");
     let (events, heard) = sync_channel(MESSAGES_WAITING);

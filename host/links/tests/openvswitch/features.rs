@@ -169,9 +169,15 @@ pub const FEATURES: &[Feature] = &[
         "the rule in table 0 with priority 32768 and cookie 0x0 would end after 300 s without frames in the switch (idle_timeout)",
     ),
     (
-        "send_flow_rem",
-        &["f add-flow br0 send_flow_rem,in_port=1,actions=output:2"],
-        &["f add-flow br0 in_port=1,actions=output:2"],
+        "send_flow_rem, where types differ",
+        &[
+            "f add-flow br0 send_flow_rem,in_port=1,actions=output:2",
+            "f add-flow br0 priority=40000,arp,in_port=1,actions=output:2",
+        ],
+        &[
+            "f --strict del-flows br0 priority=40000,arp,in_port=1",
+            "f add-flow br0 in_port=1,actions=output:2",
+        ],
         "the rule in table 0 with priority 32768 and cookie 0x0 tells its counts at its end (send_flow_rem)",
     ),
     (
@@ -345,6 +351,12 @@ pub const FEATURES: &[Feature] = &[
 
 /// What changes nothing that matters: p1 stays joined or comes back.
 pub const HARMLESS: &[Feature] = &[
+    (
+        "send_flow_rem",
+        &["f add-flow br0 send_flow_rem,in_port=1,actions=output:2"],
+        &["f add-flow br0 in_port=1,actions=output:2"],
+        "",
+    ),
     ("an access tag", &["v set Port p1 tag=5"], &["v clear Port p1 tag"], ""),
     (
         "tables",

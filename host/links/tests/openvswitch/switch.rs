@@ -84,9 +84,9 @@ impl Switch {
         self.ofctl_of("OpenFlow14", words);
     }
 
-    pub fn ofctl_of(&self, version: &str, words: &str) {
+    pub fn ofctl_of(&self, version: &str, words: &str) -> String {
         let words: Vec<&str> = ["-O", version].into_iter().chain(words.split(' ')).collect();
-        self.run("ovs-ofctl", &words);
+        self.run("ovs-ofctl", &words)
     }
 
     pub fn appctl(&self, words: &str) -> String {
@@ -158,7 +158,7 @@ pub fn run(switch: &Switch, commands: &[&str]) {
         match program {
             "v" => switch.vsctl(words),
             "f" => switch.ofctl(words),
-            "1" => switch.ofctl_of("OpenFlow11", words),
+            "1" => drop(switch.ofctl_of("OpenFlow11", words)),
             "a" => drop(switch.appctl(words)),
             other => panic!("{other}"),
         }

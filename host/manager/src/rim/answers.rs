@@ -208,6 +208,7 @@ impl Daemon {
             Ask::RemoveVm { client, vm } => self.remove_vm(&client, &vm),
             Ask::Links => Reply::Links { links: self.link_rows() },
             Ask::LinkOff { from, to, off } => self.links_off(&from, &to, off),
+            Ask::LinkFlows(ask) => self.answer_of_flows(ask),
             Ask::Ports => Reply::Ports { ports: self.port_rows() },
             Ask::AddPort { client, vm, name, port } => self.add_port(&client, &vm, &name, &port),
             Ask::RemovePort { client, vm, name } => self.remove_port(&client, &vm, &name),

@@ -58,7 +58,7 @@ fn files(below: &Path) -> BTreeSet<String> {
 }
 
 /// Manual pages, without their section's number.
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
     "man1/vfun",
     "man1/vfun-call",
     "man1/vfun-top",
@@ -66,6 +66,7 @@ const PAGES: [&str; 7] = [
     "man8/vfun-gateway",
     "man8/vfun-nics",
     "man8/vfun-links",
+    "man8/vfun-links-proxy",
 ];
 
 #[test]

@@ -25,6 +25,7 @@ pub struct World {
     pub detector: Detector,
     pub switch: Model,
     pub changes: Vec<(String, Verdict)>,
+    pub passed: Vec<(String, Option<Passed>)>,
     /// Questions that wait.
     pub asked: Vec<Action>,
     /// Traces that were asked for, all of them.
@@ -51,6 +52,7 @@ pub fn flow(
         idle_timeout: 0,
         hard_timeout: 0,
         flags: Some(0),
+        age_ms: Some(60_000),
         does: Instructions::Sends(does.to_vec()),
     }
 }
@@ -112,6 +114,7 @@ impl World {
             detector: Detector::default(),
             switch,
             changes: vec![],
+            passed: vec![],
             asked: vec![],
             traced: vec![],
         };
@@ -147,6 +150,12 @@ impl World {
         self.detector.verdict(from).expect("one of ours")
     }
 
+    /// The rules that its frames pass, as they were told last.
+    pub fn passed(&self, from: &str) -> Option<Passed> {
+        let told = self.passed.iter().rev().find(|(name, _)| name == from);
+        told.and_then(|(_, passed)| passed.clone())
+    }
+
     pub fn joins(&self, from: &str, to: &str) -> bool {
         self.detector.verdict(from) == Some(&joined(to))
     }
@@ -158,7 +167,11 @@ impl World {
     pub fn tell(&mut self, event: Event) {
         for action in self.detector.handle(self.now, event) {
             match action {
-                Action::Changed { from, verdict } => self.changes.push((from, verdict)),
+                Action::Changed { from, verdict, passed } => {
+                    assert_eq!(passed.is_some(), matches!(verdict, Verdict::Joined { .. }));
+                    self.passed.push((from.clone(), passed));
+                    self.changes.push((from, verdict));
+                }
                 Action::Trace { in_port, ref packets, .. } => {
                     self.traced.push((in_port, packets.clone()));
                     self.asked.push(action);
@@ -185,7 +198,7 @@ impl World {
         }
         for flow in new.flows.iter().filter(|f| !old.flows.contains(f)) {
             // An event does not have the flags.
-            updates.push(Update::Is(Flow { flags: None, ..flow.clone() }));
+            updates.push(Update::Is(Flow { flags: None, age_ms: None, ..flow.clone() }));
         }
         if !updates.is_empty() {
             self.tell(Event::OpenFlow(Message::Updates(updates)));

@@ -98,7 +98,7 @@ impl Daemon {
             vm: VmId { client: client.id, vm: vm.to_owned() },
             client: client.name.clone(),
             rule: client.links.clone(),
-            verdict: self.links.verdicts.get(&port.tap).cloned().or_else(unheard),
+            verdict: self.verdict_for_links(port).or_else(unheard),
             hindrance: self.port_hindrance(&vm_name, port, grant),
             is_reached: client.vmms.contains_key(vm),
             vm_name,

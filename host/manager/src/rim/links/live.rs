@@ -106,6 +106,7 @@ impl Daemon {
         let pages = ends.map(|end| self.link_page(&end));
         let link = self.link_of(number, note, pages);
         self.links.links.insert(number, link);
+        self.share_links_of(&pair.from);
         tracing::info!(link = number, from = pair.from, to = pair.to, "a direct link begins");
         self.ring_vms(number);
         Ok(())
@@ -253,6 +254,7 @@ impl Daemon {
     /// Nobody has anything of a link any more.
     fn forget_link(&mut self, number: u64) {
         self.count_link(number, u64::MAX);
+        self.close_share(number);
         self.ring_vms(number);
         let Some(link) = self.links.links.remove(&number) else { return };
         self.links.bells.free(number);
@@ -323,18 +325,21 @@ impl Daemon {
         }
     }
 
+    /// The header pages of a link that is there, as long as its window is.
+    pub(super) fn sides_of(&self, link: &Link) -> Option<[WindowMemory; 2]> {
+        let (out, back) = (LinkPlace::of(link.note.out_place), LinkPlace::of(link.note.in_place));
+        let is_same = |d: &HostFurther| d.note().key == link.note.key;
+        self.rim.further.get(&link.window).filter(|d| is_same(d))?;
+        self.link_sides(link.window, &[out?, back?])
+    }
+
     /// Looks at what the two VMs say of their frames (R-LNK-8).
     fn count_link(&mut self, number: u64, now: u64) {
         let Some(link) = self.links.links.get(&number) else { return };
         if now.saturating_sub(link.counts.looked) < LINK_COUNT.as_millis() as u64 {
             return;
         }
-        let (out, back) = (LinkPlace::of(link.note.out_place), LinkPlace::of(link.note.in_place));
-        let places = out.zip(back).map(|(a, b)| [a, b]);
-        let is_same = |d: &HostFurther| d.note().key == link.note.key;
-        let is_there = self.rim.further.get(&link.window).is_some_and(is_same);
-        let sides = places.filter(|_| is_there).and_then(|at| self.link_sides(link.window, &at));
-        let Some(sides) = sides else { return };
+        let Some(sides) = self.sides_of(link) else { return };
         let Some(link) = self.links.links.get_mut(&number) else { return };
         let wrong = link.counts.ledger.look(Reading::of(&sides[0], &sides[1])).is_err();
         let was_wrong = std::mem::replace(&mut link.counts.is_wrong, wrong);

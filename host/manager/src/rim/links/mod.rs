@@ -6,12 +6,14 @@
 //! - [`bells`]: how one VM rings the other.
 //! - [`live`]: links begin, go on and end. [`driver`]: words to and from the switch's driver.
 //! - [`plug`]: memory for links goes into VMs, and out of them. [`made`]: when memory that the
-//!   manager made goes out. [`serve`]: where QEMUs take it.
+//!   manager made goes out. [`serve`]: where QEMUs take it. [`flows`]: rules whose counts miss what
+//!   links carry.
 //! - [`notes`]: what the next manager is to know. [`rows`]: links for people.
 
 mod bells;
 mod driver;
 mod facts;
+mod flows;
 mod handover;
 mod live;
 mod made;
@@ -29,14 +31,15 @@ use handover::{LinkState, Wish};
 use live::Link;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use vfun_links::passed::Passed;
 use vfun_rim::further::HostFurther;
 use want::{LinkPlan, Pair};
 
 /// Where the switch sends the frames of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::rim) enum PortVerdict {
-    /// All of them to this port, as they are.
-    Joined { to: String },
+    /// All of them to this port, as they are; they pass these rules.
+    Joined { to: String, passed: Passed },
     /// Not so, and why.
     Not { why: String },
 }
@@ -74,6 +77,7 @@ pub(super) struct Links {
     plugs: plug::LinkPlugs,
     made: plug::MadeWindows,
     served: serve::ServedWindows,
+    flows: flows::FlowSums,
     /// What an earlier manager noted, until it is taken up.
     left: Vec<(String, String)>,
     /// Something may have changed of which links there should be.
@@ -119,6 +123,7 @@ impl Daemon {
             tracing::debug!(port, "the switch: {verdict:?}");
             self.links.verdicts.insert(port.into(), verdict);
             self.links.changed = true;
+            self.share_links_of(port);
         }
     }
 

@@ -3,6 +3,7 @@
 use super::Bar;
 use super::bells::BellPlace;
 use super::facts::PortAt;
+use super::flows::{FLOW, Share};
 use super::handover::{Handover, Wish};
 use super::live::LinkEnd;
 use super::page::PortPage;
@@ -47,6 +48,9 @@ pub(super) struct LinkNote {
     /// It is not used again; and whether a VM was silent.
     pub over: bool,
     pub silent: bool,
+    /// The rules that its frames count for.
+    #[serde(default)]
+    pub share: Option<Share>,
 }
 
 impl LinkNote {
@@ -68,6 +72,7 @@ impl LinkNote {
             epoch: 0,
             over: false,
             silent: false,
+            share: None,
         }
     }
 
@@ -148,6 +153,7 @@ impl Daemon {
         stuck.iter().for_each(|(control, window)| self.hold_stuck(*control, window));
         let told = self.links.bells.all_told();
         told.into_iter().for_each(|(control, told)| self.hold_told(control, Some(told)));
+        self.hold_flows();
     }
 
     /// Goes on with the links of an earlier manager. Frames go back to the switch: nobody has
@@ -157,6 +163,10 @@ impl Daemon {
         self.links.changed = true;
         for (name, text) in std::mem::take(&mut self.links.left) {
             if self.find_other_note(&name, &text) {
+                continue;
+            }
+            if let Some(number) = name.strip_prefix(FLOW).and_then(|n| n.parse().ok()) {
+                self.take_flow_up(number, &text);
                 continue;
             }
             let read = name.parse().map_err(|_| "its name is no number".to_owned());
@@ -257,6 +267,7 @@ mod tests {
             epoch: 9,
             over: true,
             silent: false,
+            share: None,
         };
         let text = |note: &LinkNote| serde_json::to_string(note).unwrap();
         assert_eq!(LinkNote::read(&text(&note)), Ok(note.clone()));

@@ -55,7 +55,7 @@ impl Daemon {
     fn link_row(&self, ports: &BTreeMap<String, LinkPort>, from: &LinkPort) -> LinkRow {
         let found = self.links.from(&from.tap);
         let joined = match self.links.verdicts.get(&from.tap) {
-            Some(PortVerdict::Joined { to }) => Some(to.clone()),
+            Some(PortVerdict::Joined { to, .. }) => Some(to.clone()),
             _ => None,
         };
         let to = found.map(|(_, link)| link.pair.to.clone()).or(joined);
@@ -80,6 +80,8 @@ impl Daemon {
             forced: past.forced,
             frames: past.frames.saturating_add(claims.taken),
             bytes: past.bytes.saturating_add(claims.taken_bytes),
+            not_attributable: found
+                .and_then(|(_, link)| link.not_attributable().map(str::to_owned)),
         }
     }
 

@@ -1,6 +1,8 @@
 //! All parts of a manager that links have, with everybody else in this process: two VMs, their
 //! QEMUs' ends, and the driver of a switch.
 
+mod flows;
+
 use super::notes::LinkNote;
 use super::*;
 use crate::core::catalog::Catalog;
@@ -14,7 +16,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use vfun_admin::Transport;
 use vfun_admin::links::LinkRow;
-use vfun_packet::layout::header::{IN_PLACE, LINK_IN, LINK_OUT, OUT_BELL, OUT_PLACE};
+use vfun_links::passed::Passed;
+use vfun_packet::layout::header::{IN_PLACE, LINK_IN, LINK_OUT, OUT_BELL, OUT_PLACE, SENT};
 use vfun_packet::{
     Closer, Fence, LinkPlace, LinkedReceiver, LinkedSender, Memory, Ring, Sender, WindowMemory,
 };
@@ -35,8 +38,8 @@ mod by_itself;
 const WINDOW_BYTES: u64 = 16 << 20;
 const RING: u32 = 64 << 10;
 const CLIENT: &str = "name = \"web\"\n\
-    [vm.a.ports.eth1]\nway = \"dpdk\"\ntap = \"a1\"\nring = \"64 KiB\"\n\
-    [vm.b.ports.eth1]\nway = \"dpdk\"\ntap = \"b1\"\nring = \"64 KiB\"\n";
+    [vm.a.ports.eth1]\nway = \"dpdk\"\ntap = \"a1\"\nswitch = \"br0\"\nring = \"64 KiB\"\n\
+    [vm.b.ports.eth1]\nway = \"dpdk\"\ntap = \"b1\"\nswitch = \"br0\"\nring = \"64 KiB\"\n";
 const SHARED: &str = "name = \"pair\"\npeers = [\"web/a\", \"web/b\"]\nbytes = \"1 MiB\"\n";
 
 /// A VM: this test has its pages.
@@ -66,6 +69,8 @@ struct Rig {
     driver: DriverPlayed,
     seq: u32,
     sent: u64,
+    /// Those of them that went past the switch.
+    direct: u64,
     got: u64,
     _dir: tempfile::TempDir,
 }
@@ -241,7 +246,7 @@ impl Rig {
             queue: VecDeque::new(),
             heard: vec![],
         };
-        Rig { m, vms, driver, seq: 9, sent: 0, got: 0, _dir: dir }
+        Rig { m, vms, driver, seq: 9, sent: 0, direct: 0, got: 0, _dir: dir }
     }
 
     /// Both VMs have the window that they share, or A has it no more.
@@ -261,11 +266,24 @@ impl Rig {
     }
 
     fn joined(&mut self, is: bool) {
-        let verdict = match is {
-            true => PortVerdict::Joined { to: "b1".into() },
-            false => PortVerdict::Not { why: "a rule has changed".into() },
-        };
-        self.m.heard_verdict("a1", verdict);
+        match is {
+            true => self.joined_past(Passed::Rules(vec![])),
+            false => {
+                let verdict = PortVerdict::Not { why: "a rule has changed".into() };
+                self.m.heard_verdict("a1", verdict);
+            }
+        }
+    }
+
+    /// All frames of A pass these rules, on their way to B.
+    fn joined_past(&mut self, passed: Passed) {
+        self.m.heard_verdict("a1", PortVerdict::Joined { to: "b1".into(), passed });
+    }
+
+    /// What A counts over its link.
+    fn sent_direct(&self) -> u64 {
+        let link = self.vms[0].tx.link();
+        link.map_or(0, |link| link.memory().load_own(SENT, Ordering::Relaxed))
     }
 
     /// The window of both, as a VM finds it by a place.
@@ -387,8 +405,10 @@ impl Rig {
         if !self.vms[0].is_stopped {
             let mut frame = [0; 60];
             frame[..8].copy_from_slice(&self.sent.to_le_bytes());
+            let before = self.sent_direct();
             self.sent += u64::from(self.vms[0].tx.put(&frame).is_ok());
             self.vms[0].tx.publish();
+            self.direct += self.sent_direct() - before;
         }
         self.m.hear_all_switches();
         self.m.settle();
@@ -427,6 +447,18 @@ impl Rig {
 
     fn until_state(&mut self, state: &str) {
         self.until(|rig| rig.row().state == state && rig.row().link.is_some());
+    }
+
+    /// Another manager comes, which has the notes of this one.
+    fn next_manager(&mut self) {
+        let noted = |(n, link): (&u64, &Link)| {
+            (n.to_string(), serde_json::to_string::<LinkNote>(&link.note).unwrap())
+        };
+        let mut notes: Vec<_> = self.m.links.links.iter().map(noted).collect();
+        notes.extend(self.m.links.flows.notes());
+        self.m.links = Links::default();
+        self.m.links.were_left(notes);
+        self.m.find_links();
     }
 
     /// The row of A's port.
@@ -501,13 +533,7 @@ fn the_next_manager_goes_on_with_a_link() {
     rig.joined(true);
     rig.until_state("direct");
     let number = rig.row().link;
-    let noted = |(n, link): (&u64, &Link)| {
-        (n.to_string(), serde_json::to_string::<LinkNote>(&link.note).unwrap())
-    };
-    let notes: Vec<_> = rig.m.links.links.iter().map(noted).collect();
-    rig.m.links = Links::default();
-    rig.m.links.were_left(notes);
-    rig.m.find_links();
+    rig.next_manager();
     rig.until_state("switch");
     assert_eq!((rig.row().link, rig.told(word::LINK), rig.row().epoch), (number, 2, 1));
     rig.joined(true);

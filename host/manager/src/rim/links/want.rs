@@ -191,7 +191,7 @@ impl LinkFacts<'_> {
                 return Err("nobody watches the switch: start vfund with --links".into());
             }
             Some(PortVerdict::Not { why }) => return Err(why.clone()),
-            Some(PortVerdict::Joined { to }) => to.clone(),
+            Some(PortVerdict::Joined { to, .. }) => to.clone(),
         };
         let pair = Pair { from: name.into(), to };
         match self.hindrance(&pair) {
@@ -258,10 +258,11 @@ fn apart(a: &PortView, b: &PortView) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vfun_links::passed::Passed;
 
     fn port(client: u32, vm: &str, to: Option<&str>) -> PortView {
         let verdict = match to {
-            Some(to) => PortVerdict::Joined { to: to.into() },
+            Some(to) => PortVerdict::Joined { to: to.into(), passed: Passed::default() },
             None => PortVerdict::Not { why: "no rule joins it".into() },
         };
         PortView {

@@ -27,9 +27,10 @@ use vfun_admin::VmName;
 use vfun_admin::links::VmmAt;
 use vfun_admin::window::device_id;
 use vfun_hostnet::switch::Switch;
+use vfun_links::passed::Passed;
 use vfun_links::relay::{
     FromLinks, PACKET_BYTES, PlugAt, PlugOrder, PlugOutcome, PlugWay, SaidVerdict, SwitchBridge,
-    ToLinks, WatchedPort,
+    ToLinks, VerdictNews, WatchedPort,
 };
 use vfun_rim::methods::*;
 use watched::{Taken, WatchedPorts};
@@ -177,7 +178,7 @@ impl Daemon {
             };
             verdicts.heard = now;
             match taken {
-                Ok(Taken::Verdict(port, verdict)) => self.take_verdict(&port, verdict),
+                Ok(Taken::Verdict(news)) => self.take_verdict(news),
                 Ok(Taken::Plugged(of, outcome)) => self.window_plugged(of, outcome.plain()),
                 Ok(Taken::Old) => {}
                 Err(why) => return self.links_broken(&why),
@@ -185,9 +186,12 @@ impl Daemon {
         }
     }
 
-    fn take_verdict(&mut self, port: &str, said: SaidVerdict) {
-        let verdict = match said {
-            SaidVerdict::JoinedTo(to) => PortVerdict::Joined { to },
+    fn take_verdict(&mut self, news: VerdictNews) {
+        let port = news.from.as_str();
+        let nobody_says = || Passed::NotAttributable("nobody says which rules they pass".into());
+        let passed = news.passed.unwrap_or_else(nobody_says);
+        let verdict = match news.verdict {
+            SaidVerdict::JoinedTo(to) => PortVerdict::Joined { to, passed },
             SaidVerdict::Why(why) => PortVerdict::Not { why: plain(&why) },
         };
         // Rules of a switch may change all the time: the log need not have each change.
@@ -195,7 +199,7 @@ impl Daemon {
         let is = matches!(verdict, PortVerdict::Joined { .. });
         if (was || is) && self.may_say(&format!("port {port}")) {
             match &verdict {
-                PortVerdict::Joined { to } => {
+                PortVerdict::Joined { to, .. } => {
                     tracing::info!("port {port}: the switch sends all its frames to {to}");
                 }
                 PortVerdict::Not { why } => {

@@ -3,6 +3,8 @@
 
 use super::plugs::PlugOf;
 use std::collections::{BTreeMap, BTreeSet};
+use vfun_links::limits::PASSED_RULES_MAX;
+use vfun_links::passed::Passed;
 use vfun_links::relay::{PlugOutcome, SaidVerdict, ToLinks, VerdictNews, WatchNews, WatchedPort};
 
 /// A port as it is to be watched, without the number of its declaration.
@@ -19,7 +21,7 @@ pub(super) struct WatchedPorts {
 /// What came of a word of the process.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    Verdict(String, SaidVerdict),
+    Verdict(VerdictNews),
     /// What came of an order.
     Plugged(PlugOf, PlugOutcome),
     /// It is about what was declared before.
@@ -95,13 +97,23 @@ impl WatchedPorts {
                 return Err(format!("it joins {} to {to}, which no bridge does", news.from));
             }
         }
-        Ok(Taken::Verdict(news.from, news.verdict))
+        if let Some(Passed::Rules(rules)) = &news.passed
+            && rules.len() > PASSED_RULES_MAX
+        {
+            let count = rules.len();
+            return Err(format!(
+                "its frames of {} pass {count} rules, which is too many",
+                news.from
+            ));
+        }
+        Ok(Taken::Verdict(news))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vfun_links::passed::{Born, PassedRule};
     use vfun_links::relay::SwitchBridge;
 
     fn port(bridge: &str, mtu: u32) -> Port {
@@ -126,7 +138,7 @@ mod tests {
     }
 
     fn said(from: &str, number: u64, verdict: SaidVerdict) -> VerdictNews {
-        VerdictNews { from: from.into(), number, verdict }
+        VerdictNews { from: from.into(), number, verdict, passed: None }
     }
 
     fn joined(from: &str, number: u64, to: &str) -> VerdictNews {
@@ -155,8 +167,20 @@ mod tests {
         w.declare(ports(&[("a", port("br0", 1500)), ("b", port("br0", 1500))]));
         assert_eq!(w.take(joined("a", 1, "b")), Ok(Taken::Old), "it was not told of a");
         passed(&mut w);
-        let whole = Taken::Verdict("a".into(), SaidVerdict::JoinedTo("b".into()));
+        let whole = Taken::Verdict(joined("a", 1, "b"));
         assert_eq!(w.take(joined("a", 1, "b")), Ok(whole));
+        let rule = PassedRule {
+            table: 0,
+            priority: 1,
+            cookie: 0,
+            in_port: None,
+            born: Born(0, 0),
+            tells_end: false,
+            fresh: false,
+        };
+        let many = Passed::Rules(vec![rule; PASSED_RULES_MAX + 1]);
+        let long = VerdictNews { passed: Some(many), ..joined("a", 1, "b") };
+        assert!(w.take(long).unwrap_err().contains("too many"));
         w.declare(ports(&[("a", port("br0", 9000)), ("b", port("br0", 1500))]));
         passed(&mut w);
         assert_eq!(w.take(joined("a", 1, "b")), Ok(Taken::Old));
