@@ -1,6 +1,7 @@
 #!/bin/sh
-# Direct links: real guests, past a stock Open vSwitch with DPDK and back. Needs root, and what
-# tests/built.py built; installs DPDK's packages and fetches Open vSwitch.
+# Direct links: real guests, past a stock Open vSwitch with DPDK and back; with the kernel's
+# interfaces, and with testpmd in both. Needs root, and what tests/built.py built; installs DPDK's
+# packages and fetches Open vSwitch.
 #
 #   tests/links.sh           they come and go under traffic
 #   tests/links.sh figures   what they cost beside the way through the switch
@@ -18,4 +19,4 @@ if [ "${1-}" = figures ]; then
         exec tests/built.py run vfun-tests-vm -- links_figures:: --nocapture --test-threads 1
 fi
 # vfund finds ovs-vsctl there.
-PATH="$VFUN_OVS_DIR:$PATH" exec tests/built.py run vfun-tests-vm -- links:: --nocapture
+PATH="$VFUN_OVS_DIR:$PATH" exec tests/built.py run vfun-tests-vm -- links:: links_testpmd:: --nocapture --test-threads 1

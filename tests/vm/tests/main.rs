@@ -12,6 +12,7 @@ mod libvirt;
 mod links;
 mod links_figures;
 mod links_module;
+mod links_program;
 mod links_testpmd;
 mod module;
 mod module_host;
