@@ -45,50 +45,79 @@ fn word(window: &FakeHost, side: u64, n: usize) -> u64 {
     window.part(side as usize + 8 * n, 8).reader().load(0, std::sync::atomic::Ordering::Acquire)
 }
 
+/// A guest with a program that has its port, and the link's window.
+struct Scene {
+    host: FakeHost,
+    window: FakeHost,
+    guest: Guest,
+}
+
+impl Scene {
+    fn start() -> Self {
+        let (host, window) = (FakeHost::start(), FakeHost::further(Role::Link, [0x11, 0x22]));
+        host.names_port(0, 7, "sw0", MAC_A, 1400);
+        host.names(0, WINDOW, &window);
+        let mut config = module_config("links-program", vec![host.doorbell()]);
+        config.hotplug_ports = 2;
+        let guest = boot(&config);
+        load(&guest);
+        let scene = Scene { host, window, guest };
+        scene.plug();
+        ok(
+            &scene.guest,
+            "mkfifo /tmp/end; (sleep 100000 >/tmp/end & proglink </tmp/end >/tmp/proglink.out 2>&1) </dev/null >/dev/null 2>&1 &",
+        );
+        scene
+    }
+
+    fn plug(&self) {
+        self.guest.plug_doorbell(0, "link", &self.window.doorbell()).unwrap();
+        until("the window", || self.host.here() == [0x11]);
+    }
+
+    fn unplug(&self) {
+        self.guest.unplug_doorbell("link", LONG).unwrap();
+    }
+
+    /// What the program wrote in the first side, and in the second one.
+    fn wrote(&self) -> [u64; 2] {
+        let (first, second) = World::place().sides();
+        [first, second].map(|side| word(&self.window, side, SCRATCH))
+    }
+
+    /// The program ends, and all was as it should be.
+    fn ends(&self) {
+        ok(
+            &self.guest,
+            "killall sleep; for i in $(seq 500); do pidof proglink >/dev/null || exit 0; usleep 20000; done; exit 1",
+        );
+        let said = ok(&self.guest, "cat /tmp/proglink.out");
+        let checks = said.lines().last().unwrap();
+        assert!(checks.starts_with("proglink: ") && checks.ends_with(" checks"), "{said}");
+    }
+}
+
 #[test]
 fn a_program_gets_the_sides_of_its_link_and_nothing_else() {
-    let (host, window) = (FakeHost::start(), FakeHost::further(Role::Link, [0x11, 0x22]));
-    host.names_port(0, 7, "sw0", MAC_A, 1400);
-    host.names(0, WINDOW, &window);
-    let mut config = module_config("links-program", vec![host.doorbell()]);
-    config.hotplug_ports = 2;
-    let guest = boot(&config);
-    load(&guest);
-    let plug = || {
-        guest.plug_doorbell(0, "link", &window.doorbell()).unwrap();
-        until("the window", || host.here() == [0x11]);
-    };
-    plug();
-    ok(
-        &guest,
-        "mkfifo /tmp/end; (sleep 100000 >/tmp/end & echo $! >/tmp/end.pid; proglink </tmp/end >/tmp/proglink.out 2>&1) </dev/null >/dev/null 2>&1 &",
-    );
-    let mut program = Program { guest: &guest, looked: 0 };
+    let scene = Scene::start();
+    let mut program = Program { guest: &scene.guest, looked: 0 };
     program.says("has");
-    let world = World::new(&host, &window);
+    let world = World::new(&scene.host, &scene.window);
     let place = World::place();
-    let (mine, theirs) = place.sides();
 
-    // Its own side can be written, and nobody else's.
+    // Its own side can be written, and nobody else's. What it writes behind the end reaches nobody.
     world.tells(9, place.word());
     program.says("9 out 0");
-    assert_eq!((word(&window, mine, SCRATCH), word(&window, theirs, SCRATCH)), (9, 0));
-    let of_link = |word| {
-        window.part(mine as usize + 8 * word, 8).store(0, 7, std::sync::atomic::Ordering::Release)
-    };
+    assert_eq!(scene.wrote(), [9, 0]);
     world.tells(0, 0);
     program.says("none");
-    // What it wrote after that reached nobody.
-    assert_eq!(word(&window, mine, SCRATCH), 9);
-    of_link(SCRATCH);
-
-    // The other side, then places that cannot be.
-    let second = LinkPlace { is_second: true, ..place };
-    world.tells(10, second.word());
+    assert_eq!(scene.wrote(), [9, 0]);
+    world.tells(10, LinkPlace { is_second: true, ..place }.word());
     program.says("10 out 0");
-    assert_eq!((word(&window, mine, SCRATCH), word(&window, theirs, SCRATCH)), (7, 10));
+    assert_eq!(scene.wrote(), [9, 10]);
     world.tells(0, 0);
     program.says("none");
+
     for (number, place, errno) in [
         (11, LinkPlace { window: WINDOW + 1, ..place }.word(), NO_WINDOW),
         (12, LinkPlace { window: 1 << 12, ..place }.word(), NO_WINDOW),
@@ -103,34 +132,23 @@ fn a_program_gets_the_sides_of_its_link_and_nothing_else() {
         world.tells(0, 0);
     }
 
-    // The window goes, and waits for the program a moment: it lets go of it before.
+    // The window goes, and the program lets go of it; one that is stopped holds nobody up.
     world.tells(17, place.word());
     program.says("17 out 0");
-    guest.unplug_doorbell("link", LONG).unwrap();
-    program.says("none");
-    assert_eq!(word(&window, mine, SCRATCH), 17);
-    plug();
-    program.says("17 out 0");
+    for stops in [false, true] {
+        let signal = |name| ok(&scene.guest, &format!("killall -{name} proglink"));
+        stops.then(|| signal("STOP"));
+        scene.unplug();
+        stops.then(|| signal("CONT"));
+        program.says("none");
+        assert_eq!(scene.wrote(), [17, 10]);
+        scene.plug();
+        program.says("17 out 0");
+    }
 
-    // One that is stopped holds nobody up, and is not harmed.
-    ok(&guest, "killall -STOP proglink");
-    guest.unplug_doorbell("link", LONG).unwrap();
-    ok(&guest, "killall -CONT proglink");
-    program.says("none");
-    assert_eq!(word(&window, mine, SCRATCH), 17);
-    plug();
-    program.says("17 out 0");
-
-    // The port ends while the program has a link, and so does the link.
-    ok(
-        &guest,
-        "kill $(cat /tmp/end.pid); for i in $(seq 500); do pidof proglink >/dev/null || exit 0; usleep 20000; done; exit 1",
-    );
-    let said = ok(&guest, "cat /tmp/proglink.out");
-    let checks = said.lines().last().unwrap();
-    assert!(checks.starts_with("proglink: ") && checks.ends_with(" checks"), "{said}");
-    // The kernel's interface has the window then.
-    ok(&guest, "ip link set sw0 up");
-    until("another channel", || host.ports_up() == 1);
-    healthy(&guest);
+    // The port ends while the program has a link. The kernel's interface has the window then.
+    scene.ends();
+    ok(&scene.guest, "ip link set sw0 up");
+    until("another channel", || scene.host.ports_up() == 1);
+    healthy(&scene.guest);
 }
