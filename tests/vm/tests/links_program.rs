@@ -89,7 +89,7 @@ impl Scene {
     fn ends(&self) {
         ok(
             &self.guest,
-            "killall sleep; for i in $(seq 500); do pidof proglink >/dev/null || exit 0; usleep 20000; done; exit 1",
+            "killall sleep; for i in $(seq 500); do grep -q ^proglink: /tmp/proglink.out && exit 0; usleep 20000; done; exit 1",
         );
         let said = ok(&self.guest, "cat /tmp/proglink.out");
         let checks = said.lines().last().unwrap();
