@@ -1,6 +1,7 @@
 #!/bin/sh
-# Direct links: real guests, past a stock Open vSwitch with DPDK and back. Needs root, and what
-# tests/built.py built; installs DPDK's packages and fetches Open vSwitch.
+# Direct links: real guests, past a stock Open vSwitch with DPDK and back; with the kernel's
+# interfaces, and with testpmd in both. Needs root, and what tests/built.py built; installs DPDK's
+# packages and fetches Open vSwitch.
 #
 #   tests/links.sh           they come and go under traffic
 #   tests/links.sh features  each feature of the switch, switched on and off under traffic
@@ -30,7 +31,7 @@ fi
 packaging/guest-kernel.sh >/dev/null
 packaging/kmod.sh >/dev/null
 case "${1-}" in
-    '') tests=links:: ;;
+    '') tests='links:: links_testpmd::' ;;
     features | trouble) tests=links_$1:: ;;
     figures | handovers | chain)
         tests=links_$1::
@@ -44,4 +45,5 @@ case "${1-}" in
         ;;
 esac
 # vfund finds ovs-vsctl there.
-PATH="$VFUN_OVS_DIR:$PATH" exec tests/built.py run vfun-tests-vm -- "$tests" --nocapture --test-threads 1
+# shellcheck disable=SC2086 # words
+PATH="$VFUN_OVS_DIR:$PATH" exec tests/built.py run vfun-tests-vm -- $tests --nocapture --test-threads 1

@@ -9,7 +9,8 @@
 #                            with vhost
 #   tests/ports.sh rates     `vfun bench ports` with this driver: packets a second, beside DPDK's own
 #                            drivers; options of that may follow, such as --rounds 2
-#   tests/ports.sh NAME      some tests of guest/dpdk/tests/test_*.py, as Memory or Ports.test_...
+#   tests/ports.sh NAME      some tests of guest/dpdk/tests/test_*.py, as Memory or Ports.test_...;
+#                            VFUN_HANDOVERS says how long the long run is (test_thousands...)
 set -eu
 cd "$(dirname "$0")/.."
 if [ "${1-}" = rates ]; then
@@ -60,4 +61,6 @@ if [ $# -eq 0 ]; then
         Links.test_links_come_and_go_under_traffic Links.test_memory_of_either_port_goes_and_comes \
         Links.test_a_device_that_is_closed_ends_its_links Links.test_a_sender_that_does_not_turn_is_turned_by_force
 fi
+# The long run of handovers is not for those who name a test.
+[ $# -gt 0 ] || export VFUN_HANDOVERS="${VFUN_HANDOVERS:-10000}"
 exec python3 guest/dpdk/tests/all.py "$@"

@@ -100,9 +100,9 @@ class Links(Case):
         # A switch that keeps a frame for longer than drivers reckon is no mistake of the driver (R-LNK-5).
         self.assertLessEqual(early, self.late("behind") if early and self.holder else 0, self.told())
 
-    def dropped_between(self, link=None):
-        """Frames that left A and never were in a ring of B: by the switch, or with a driver that was killed."""
-        direct = link.sent() - link.taken() if link else 0
+    def dropped_between(self, *links):
+        """Frames that left A and never were in a ring of B: by the switch, or with a driver that was killed, or in a link that ended."""
+        direct = sum(link.sent() - link.taken() for link in links)
         return self.a.word(1, SENT) - self.b.word(0, SENT) + direct
 
     # ---- handovers ------------------------------------------------------
@@ -346,8 +346,10 @@ class Links(Case):
         switch = self.holding_switch()
         sender, receiver = self.ends()
         self.moves(receiver)
+        links = []
         for name, number, port in (("pb", 2, "b/host"), ("pa", 1, "a/host")):
             link = self.link(sender, receiver)
+            links.append(link)
             link.out()
             driver = link.driver()
             switch.vsctl("del-port", "br0", name)
@@ -362,7 +364,8 @@ class Links(Case):
         link.out()
         self.moves(receiver)
         link.back()
-        self.finish(sender, receiver, missing=None)
+        links.append(link)
+        self.finish(sender, receiver, missing=lambda: self.dropped_between(*links))
 
     # ---- memory and drivers come and go ---------------------------------
 

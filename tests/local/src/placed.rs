@@ -36,3 +36,21 @@ pub fn script(at: &Path, text: &str) {
     let status = child.wait().expect("the shell ends");
     assert!(status.success(), "{}: {status}", at.display());
 }
+
+/// A folder with the manager, in which this script stands for one of its helpers.
+///
+/// # Panics
+///
+/// If it cannot be made.
+pub fn manager(helper: &str, text: &str) -> tempfile::TempDir {
+    let place = tempfile::tempdir().expect("a folder");
+    for program in ["vfun-keeper", "vfun-jail", "vfun-service"] {
+        let made =
+            std::os::unix::fs::symlink(crate::programs().join(program), place.path().join(program));
+        made.expect("a new link");
+    }
+    // Not a link: it looks for the others beside itself.
+    copy(&crate::programs().join("vfund"), &place.path().join("vfund"));
+    script(&place.path().join(helper), text);
+    place
+}

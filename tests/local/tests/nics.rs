@@ -9,7 +9,7 @@ use vfun::{Function, FunctionRequest, Pending, Session};
 use vfun_admin::{Ask, Reply};
 use vfun_bond::{Call, Mode, Order, Path as Way, Report};
 use vfun_tests_local::vm::device;
-use vfun_tests_local::{Stand, placed, programs};
+use vfun_tests_local::{Stand, placed};
 
 /// Writes each packet into a file as a line, and sends the packet that it finds in
 /// another file, whenever that is another one.
@@ -44,15 +44,8 @@ while True:
 
 /// A manager that lends VFs, by the script; and where its programs are.
 fn lends() -> (Stand, tempfile::TempDir) {
-    let place = tempfile::tempdir().unwrap();
-    for program in ["vfun-keeper", "vfun-jail", "vfun-service"] {
-        std::os::unix::fs::symlink(programs().join(program), place.path().join(program)).unwrap();
-    }
-    // Not a link: it looks for the others beside itself.
-    let vfund = place.path().join("vfund");
-    placed::copy(&programs().join("vfund"), &vfund);
-    placed::script(&place.path().join("vfun-nics"), ALLOCATOR);
-    let stand = Stand::of(&vfund, &["--nics"], &[]);
+    let place = placed::manager("vfun-nics", ALLOCATOR);
+    let stand = Stand::of(&place.path().join("vfund"), &["--nics"], &[]);
     stand
         .add_client("name = \"web\"\nwindow = \"1 MiB\"\ntransport = \"ivshmem-plain\"\n")
         .unwrap();

@@ -13,8 +13,18 @@ use vfun_tests_local::{Stand, programs, repo};
 /// Where the module lies in the guest.
 pub const MODULE: &str = "/lib/vfun.ko";
 /// The test programs in C, in the guest's `/usr/bin`.
-const PROGRAMS: [&str; 9] =
-    ["misuse", "fuzz", "hold", "ranges", "ringcost", "pages", "portstats", "flood", "sendback"];
+const PROGRAMS: [&str; 10] = [
+    "misuse",
+    "fuzz",
+    "hold",
+    "ranges",
+    "ringcost",
+    "pages",
+    "portstats",
+    "flood",
+    "sendback",
+    "proglink",
+];
 
 /// Declares a VM's client and says where its device connects.
 pub fn doorbell_client(stand: &Stand, name: &str, more: &str) -> Doorbell {

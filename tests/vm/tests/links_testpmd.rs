@@ -3,7 +3,7 @@
 //!
 //! It takes minutes, so only `make test-all` runs it (tests/links.sh).
 
-use crate::links::{Pair, address, begin_testpmd, counts, counts_agree, flip};
+use crate::links::{Pair, address, begin_testpmd, counts_agree, flip};
 use crate::ports::reaches;
 use std::time::Duration;
 use vfun_testguest::Guest;
@@ -38,7 +38,8 @@ fn programs_of_dpdk_in_two_vms_go_past_a_stock_switch_and_come_back() {
     let pair = Pair::start_testpmd();
     pair.link();
     pair.both("direct");
-    let before = counts(&pair, counted);
+    // Both count all that was since the VM has the port.
+    let before = [[(0, 0); 2]; 2];
     pair.pings(100);
     counts_agree(&pair, &before, counted);
 

@@ -15,6 +15,7 @@ mod links_features;
 mod links_figures;
 mod links_handovers;
 mod links_module;
+mod links_program;
 mod links_testpmd;
 mod links_trouble;
 mod module;

@@ -12,10 +12,14 @@ fn verdict(port: &str, number: u64) -> (About, FromLinks) {
     (About::Port(port.into()), FromLinks::Verdict(news))
 }
 
-fn connected() -> (OwnedFd, Teller, Receiver<Heard>) {
+fn pair() -> (OwnedFd, OwnedFd) {
     use rustix::net::{AddressFamily, SocketFlags, socketpair};
     let flags = SocketFlags::CLOEXEC;
-    let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
+}
+
+fn connected() -> (OwnedFd, Teller, Receiver<Heard>) {
+    let (a, b) = pair();
     let (hearing, heard) = sync_channel(1);
     (a, take(b, Hearing(hearing)).unwrap(), heard)
 }
@@ -82,7 +86,7 @@ fn an_ordinary_standard_input_is_refused() {
 
 #[test]
 fn packets_that_come_together_are_followed_by_one_mark() {
-    let (socket, _teller, heard) = connected();
+    let (socket, theirs) = pair();
     let news = |port: &str| ToLinks::Port(WatchNews { port: port.into(), declared: None });
     let say = |bytes: &[u8]| send(&socket, bytes, SendFlags::empty()).unwrap();
     for port in ["a", "b"] {
@@ -91,17 +95,16 @@ fn packets_that_come_together_are_followed_by_one_mark() {
     say(b"{\"port\": 7}");
     say(&vec![b' '; PACKET_BYTES + 1]);
     say(&serde_json::to_vec(&news("c")).unwrap());
-    let mut ports = vec![];
-    loop {
-        match heard.recv_timeout(PATIENCE).unwrap() {
-            Heard::Said(ToLinks::Port(news)) => ports.push(news.port),
-            // It may be faster than this test is.
-            Heard::SaidAll if ports.len() < 3 => {}
-            Heard::SaidAll => break,
-            other => panic!("{other:?}"),
-        }
-    }
-    assert_eq!(ports, ["a", "b", "c"], "and what is no word is left out");
+    // All of them are there before anybody listens.
+    let (hearing, heard) = sync_channel(1);
+    let _teller = take(theirs, Hearing(hearing)).unwrap();
+    let next = || match heard.recv_timeout(PATIENCE).unwrap() {
+        Heard::Said(ToLinks::Port(news)) => news.port,
+        Heard::SaidAll => "a mark".into(),
+        other => panic!("{other:?}"),
+    };
+    // What is no word is left out.
+    assert_eq!([next(), next(), next(), next()], ["a", "b", "c", "a mark"]);
     drop(socket);
     assert!(matches!(heard.recv_timeout(PATIENCE).unwrap(), Heard::ManagerGone));
 }

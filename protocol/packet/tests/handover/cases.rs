@@ -456,3 +456,34 @@ fn a_closed_epoch_is_not_begun() {
     assert!(r.receive().is_empty());
     assert_eq!(peek(&r.s.b, header::OPEN), back(1).word());
 }
+
+/// What is known of frames that came out moves on with those that are given up.
+#[test]
+fn a_frame_that_is_awaited_is_not_taken_for_another_one() {
+    let mut r = Rig::new();
+    let mut read = vec![];
+    for n in 1..=66 {
+        r.send(n);
+        read.extend(r.read());
+    }
+    r.turn(there(1), 67);
+    assert!(r.read().is_empty(), "the last one goes over the link");
+    let first = [60, 66];
+    let rest = (2..=65).rev().filter(|n| ![60, 62].contains(n));
+    let mut got = vec![];
+    for n in first.into_iter().chain(rest) {
+        let (stamp, frame) = &read[n - 1];
+        assert_eq!(*stamp, n as u64);
+        r.closer.put(&mut r.out, frame, *stamp).unwrap();
+        r.out.publish();
+        got.extend(r.receive());
+    }
+    // One is dropped, and one is still in the switch.
+    assert!(!r.closer.run(&mut r.out) && r.closer.is_due());
+    r.closer.put(&mut r.out, &read[61].1, 62).unwrap();
+    assert!(r.closer.run(&mut r.out), "all but the one that many have overtaken are out");
+    r.out.publish();
+    got.extend(r.receive());
+    assert_eq!(got[63..], [2, 62, 67]);
+    assert_eq!((r.closer.late(), r.closer.behind()), (0, 0));
+}

@@ -121,20 +121,19 @@ fn datagrams(words: &[&str]) -> Result<()> {
             oneway::sends(to, Duration::from_micros(number(every)), number(count));
             Ok(())
         }
-        ["udp-while", to, every, file] => {
-            let to = to.parse().expect("an address and a port");
-            println!(
-                "{}",
-                oneway::sends_while(to, Duration::from_micros(number(every)), Path::new(file))
-            );
-            Ok(())
-        }
+        ["udp-while", to, every, file] => udp_while(to, number(every), Path::new(file)),
         ["udp-source", to, every] => {
             let to = to.parse().expect("an address and a port");
             oneway::source(to, Duration::from_micros(number(every)))
         }
         other => panic!("no such thing to do: {other:?}"),
     }
+}
+
+fn udp_while(to: &str, every: u64, file: &Path) -> Result<()> {
+    let to = to.parse().expect("an address and a port");
+    println!("{}", oneway::sends_while(to, Duration::from_micros(every), file));
+    Ok(())
 }
 
 fn udp_echo(port: u16) -> Result<()> {

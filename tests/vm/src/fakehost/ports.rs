@@ -194,11 +194,12 @@ pub fn answer(frame: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Host {
-    /// The kernel's own session may have ports.
+    /// The kernel's own session may have ports, and that of a program which tries it.
     pub(super) fn greet(&mut self, body: &[u8], ack: &mut HelloAck) {
         let hello = Hello::read_from_bytes(body).expect("its size was checked");
         let wants = Features::PACKETS.0 | Features::NET_ADMIN.0 | Features::MODULE.0;
-        if hello.features.get() & wants == wants && hello.app.starts_with(b"kernel\0") {
+        let has_ports = hello.app.starts_with(b"kernel\0") || hello.app.starts_with(b"proglink\0");
+        if hello.features.get() & wants == wants && has_ports {
             ack.features = U64::new(ack.features.get() | wants);
             locked(&self.shared.wires).admins.push(ack.session.get());
         }

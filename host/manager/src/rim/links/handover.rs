@@ -99,6 +99,8 @@ pub(super) struct Had {
 struct Told {
     driver: u32,
     allow: u64,
+    /// When that was, ms.
+    allow_at: u64,
     force: u64,
 }
 
@@ -299,7 +301,7 @@ impl<M: Memory + Clone> Handover<M> {
     /// Looks at what the VMs say, and goes on. What is to be done comes in order.
     pub fn step(&mut self, now: u64, driver: DriverView) -> Vec<LinkAct> {
         let mut acts = vec![];
-        let is_told_now = self.follow_driver(driver, &mut acts);
+        let is_told_now = self.follow_driver(driver, now, &mut acts);
         if let Phase::Lives(wish) = self.phase {
             // Nobody is late who waited for this driver.
             let is_there = self.told.is_some() && !is_told_now;
@@ -328,7 +330,7 @@ impl<M: Memory + Clone> Handover<M> {
     }
 
     /// A driver that connects anew is told anew; whether it is now.
-    fn follow_driver(&mut self, driver: DriverView, acts: &mut Vec<LinkAct>) -> bool {
+    fn follow_driver(&mut self, driver: DriverView, now: u64, acts: &mut Vec<LinkAct>) -> bool {
         let there = match driver {
             DriverView::There { id, .. } => Some(id),
             DriverView::Away | DriverView::Gone => None,
@@ -337,7 +339,7 @@ impl<M: Memory + Clone> Handover<M> {
         if let (DriverView::There { id, both: true }, Phase::Lives(_)) = (driver, self.phase)
             && self.told.is_none()
         {
-            self.told = Some(Told { driver: id, allow: 0, force: 0 });
+            self.told = Some(Told { driver: id, allow: 0, allow_at: now, force: 0 });
             self.first.get_or_insert(id);
             acts.push(LinkAct::Tell { epoch: self.epoch() });
             return true;
@@ -393,7 +395,23 @@ impl<M: Memory + Clone> Handover<M> {
         }
         match director.stage() {
             Stage::Over => self.is_over(acts),
-            _ => self.tell(todo, acts),
+            _ => {
+                self.ask_again(now);
+                self.tell(todo, now, acts);
+            }
+        }
+    }
+
+    /// A driver that has not said whether it allows an epoch which is not wanted any more: until it
+    /// has, no other one begins.
+    fn ask_again(&mut self, now: u64) {
+        let rest = LINK_REST.as_millis() as u64;
+        let stage = self.director.as_ref().map(Director::stage);
+        let is_withdrawn = matches!(stage, Some(Stage::Withdrawn { .. }));
+        if let Some(told) = self.told.as_mut().filter(|t| is_withdrawn && now >= t.allow_at + rest)
+        {
+            told.allow = 0;
+            self.rests_until = now + rest;
         }
     }
 
@@ -405,11 +423,11 @@ impl<M: Memory + Clone> Handover<M> {
     }
 
     /// Tells the driver what it is to do, once on each connection.
-    fn tell(&mut self, todo: Todo, acts: &mut Vec<LinkAct>) {
+    fn tell(&mut self, todo: Todo, now: u64, acts: &mut Vec<LinkAct>) {
         let Some(told) = &mut self.told else { return };
         match todo {
             Todo::Allow(epoch) if told.allow != epoch => {
-                told.allow = epoch;
+                (told.allow, told.allow_at) = (epoch, now);
                 self.noted = self.noted.max(epoch);
                 acts.extend([LinkAct::Note { epoch }, LinkAct::Allow { epoch }]);
             }
@@ -466,15 +484,12 @@ impl<M: Memory + Clone> Handover<M> {
     fn look_at_state(&mut self, now: u64) {
         let state = match self.director.as_ref().map(Director::stage) {
             None | Some(Stage::Over) => LinkState::Over,
-            Some(Stage::Switch { .. }) => LinkState::Switch,
+            Some(Stage::Switch { .. } | Stage::Withdrawn { .. }) => LinkState::Switch,
             Some(Stage::Allowing { .. } | Stage::Going { .. }) => LinkState::Going,
             Some(Stage::Direct { .. }) => LinkState::Direct,
-            Some(
-                Stage::Resuming { .. }
-                | Stage::Withdrawn { .. }
-                | Stage::Back { .. }
-                | Stage::Forcing { .. },
-            ) => LinkState::Back,
+            Some(Stage::Resuming { .. } | Stage::Back { .. } | Stage::Forcing { .. }) => {
+                LinkState::Back
+            }
         };
         if state != self.state {
             (self.state, self.since) = (state, now);
