@@ -62,8 +62,8 @@ const TEXTS: [&str; 4] = ["", "Megaflow: eth", "Datapath actions: a", "Final flo
 fn flow(port: u32, cookie: u64, does: Instructions) -> Flow {
     let matches = Match { in_port: Some(port), dl_type: None, other: false };
     let key = FlowKey { table: 0, priority: 1, fields: port.to_be_bytes().to_vec() };
-    let (idle_timeout, hard_timeout, flags) = (0, 0, Some(0));
-    Flow { key, matches, cookie, idle_timeout, hard_timeout, flags, does }
+    let (idle_timeout, hard_timeout, flags, age_ms) = (0, 0, Some(0), Some(60_000));
+    Flow { key, matches, cookie, idle_timeout, hard_timeout, flags, age_ms, does }
 }
 
 fn joining() -> Vec<Flow> {
