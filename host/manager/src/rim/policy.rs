@@ -50,15 +50,17 @@ fn of_link(from: &str, to: &str, off: bool) -> String {
     format!("links {} {from} {to}", if off { "off" } else { "on" })
 }
 
+/// The name in a manifest, or that of its file.
+fn name_in(manifest: &str, file: &Path) -> String {
+    let table = manifest.parse::<toml::Table>().ok();
+    let name = table.and_then(|t| Some(t.get("name")?.as_str()?.to_owned()));
+    name.unwrap_or_else(|| file.display().to_string()).chars().take(64).collect()
+}
+
 /// What an order is, in a few words, and the client it is about; nothing of
 /// what merely asks.
 pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
-    let none = String::new;
-    let name = |manifest: &str, file: &Path| {
-        let table = manifest.parse::<toml::Table>().ok();
-        let name = table.and_then(|t| Some(t.get("name")?.as_str()?.to_owned()));
-        name.unwrap_or_else(|| file.display().to_string()).chars().take(64).collect::<String>()
-    };
+    let (none, name) = (String::new, name_in);
     Some(match ask {
         Ask::AddFunction { manifest, file } => {
             (format!("function add {}", name(manifest, file)), none())
