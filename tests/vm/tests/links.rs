@@ -419,8 +419,9 @@ fn two_guests_go_past_a_stock_switch_and_come_back() {
     pair.guests.iter().for_each(healthy);
 }
 
-/// How long two VMs keep a window without a link, in the next test.
-const IDLE: [&str; 2] = ["--links-idle-ms", "1500"];
+/// How long two VMs keep a window without a link, in these tests: longer than another manager needs to
+/// see the switch.
+const IDLE: [&str; 2] = ["--links-idle-ms", "8000"];
 
 /// Windows that the manager made, as people see them.
 fn made(stand: &Stand) -> Vec<Value> {

@@ -25,6 +25,8 @@ pub(super) struct LinkPlugs(BTreeMap<MadeFor, AskedPlug>);
 struct AskedPlug {
     /// Until when it is not asked for again, ms.
     until: u64,
+    /// The order is not answered: QEMU or libvirt may take the window's socket still.
+    is_under_way: bool,
     /// What came of it, once that is known.
     outcome: Option<PlugOutcome>,
 }
@@ -41,6 +43,11 @@ pub(super) struct MadeWindows {
 }
 
 impl LinkPlugs {
+    #[cfg(test)]
+    pub fn end_rests(&mut self) {
+        self.0.values_mut().for_each(|asked| asked.until = 0);
+    }
+
     /// Why a window is not in a VM yet, where somebody has tried.
     fn why(&self, of: MadeFor) -> Option<String> {
         Some(match &self.0.get(&of)?.outcome {
@@ -63,13 +70,14 @@ impl Daemon {
     pub(super) fn plug_for_links(&mut self, apart: &BTreeSet<[VmId; 2]>) {
         let now = self.now();
         let missing = self.unplugged(apart);
-        self.links
-            .plugs
-            .0
-            .retain(|of, asked| now < asked.until || missing.iter().any(|m| m.0 == *of));
+        let further = &self.rim.further;
+        self.links.plugs.0.retain(|of, asked| {
+            let waits = asked.is_under_way && further.contains_key(&of.0);
+            waits || now < asked.until || missing.iter().any(|m| m.0 == *of)
+        });
         for (of, vm, window) in missing {
             let asked = self.links.plugs.0.get(&of);
-            if asked.is_some_and(|asked| now < asked.until) {
+            if asked.is_some_and(|asked| asked.is_under_way || now < asked.until) {
                 continue;
             }
             let was = asked.and_then(|asked| asked.outcome.clone());
@@ -79,7 +87,9 @@ impl Daemon {
                 self.say_of_plug(&vm, &window, failed.as_ref(), was.as_ref());
             }
             // What is known holds until something else is.
-            self.links.plugs.0.insert(of, AskedPlug { until, outcome: failed.or(was) });
+            let is_under_way = failed.is_none();
+            let outcome = failed.or(was);
+            self.links.plugs.0.insert(of, AskedPlug { until, is_under_way, outcome });
         }
     }
 
@@ -162,7 +172,7 @@ impl Daemon {
         let was = self.links.plugs.0.get(&of).and_then(|asked| asked.outcome.clone());
         self.say_of_plug(&vm, &window, Some(&outcome), was.as_ref());
         if let Some(asked) = self.links.plugs.0.get_mut(&of) {
-            asked.outcome = Some(outcome);
+            (asked.is_under_way, asked.outcome) = (false, Some(outcome));
         }
         self.links.changed = true;
     }

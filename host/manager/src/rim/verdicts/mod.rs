@@ -110,12 +110,12 @@ fn plain(why: &str) -> String {
     why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-trait Plain {
+trait ForPeople {
     /// The same with a reason for people.
     fn plain(self) -> Self;
 }
 
-impl Plain for PlugOutcome {
+impl ForPeople for PlugOutcome {
     fn plain(self) -> Self {
         match self {
             PlugOutcome::Done | PlugOutcome::Already => self,

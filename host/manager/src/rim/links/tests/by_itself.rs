@@ -242,6 +242,21 @@ fn what_keeps_a_window_from_a_vm_is_said() {
 }
 
 #[test]
+fn a_plug_that_takes_long_is_not_asked_for_again() {
+    let mut p = Plugging::new(60_000);
+    p.rig.joined(true);
+    // libvirt is slow: nobody answers, for longer than a plug rests.
+    for _ in 0..50 {
+        p.rig.pump();
+        p.rig.m.links.plugs.end_rests();
+        p.rig.m.links.changed();
+    }
+    assert_eq!(p.rig.m.tree.made_sockets().len(), 2, "QEMUs may take it still");
+    p.serve();
+    assert_eq!((p.orders.len(), p.has.len()), (2, 2));
+}
+
+#[test]
 fn so_many_windows_are_made_and_no_more() {
     let mut p = Plugging::new(60_000);
     let vms = ["a", "b"].map(|vm| VmId { client: 1, vm: vm.into() });
