@@ -34,7 +34,7 @@ const CHANGES: usize = 1000;
 const LATER: Duration = Duration::from_millis(500);
 const IDLE: Duration = Duration::from_secs(20);
 
-struct Scene {
+struct CostScene {
     pair: Pair,
     watch: LinkWatch,
     /// Hears what the first guest sends to the host.
@@ -64,7 +64,7 @@ fn line(text: &str) -> Option<(f64, &str)> {
     Some((seconds?, rest))
 }
 
-impl Scene {
+impl CostScene {
     fn start() -> Self {
         let pair = Pair::reached(&files(packed()), &["a", "b"]);
         pair.guests.iter().for_each(install);
@@ -82,7 +82,7 @@ impl Scene {
             ok(guest, &format!("arp -i eth1 -s {} {}", address(1 - n), macs[1 - n].trim()));
             ok(guest, &format!("arp -i eth1 -s {HOST} {}", of_host.trim()));
         }
-        Scene {
+        CostScene {
             watch: LinkWatch::start(LinkWords::of(file, false)),
             host: Listener::start(format!("{HOST}:9").parse().unwrap()),
             taps,
@@ -373,7 +373,7 @@ fn what_a_handover_costs() {
     if !asked || folder().is_none() || !inside("links_handovers::what_a_handover_costs") {
         return;
     }
-    let scene = Scene::start();
+    let scene = CostScene::start();
     let [manager, watcher, switch] = scene.uses(|| std::thread::sleep(IDLE));
     println!(
         "\nlinked, and nobody sends, of a processor: vfund {manager:.2} %, vfun-links {watcher:.2} %, ovs-vswitchd {switch:.2} %"
