@@ -234,7 +234,11 @@ impl TroubleScene {
                 self.parts();
                 self.becomes(|s| s == "switch");
                 holds(&|| self.joins());
-                self.becomes(|s| s != "switch");
+                // A busy machine may have ended the link before.
+                until("a turn, or no memory for a link", || {
+                    let (state, why) = self.state();
+                    state != "switch" || why.contains("unplug it")
+                });
             }
             When::Back => holds(&|| self.parts()),
         }
