@@ -28,7 +28,7 @@ const OFFERED: u64 = 200;
 const SETTLED: Duration = Duration::from_millis(700);
 
 /// Two linked guests, the first of which sends numbers without end, and who else counts frames.
-struct Scene {
+struct FeatureScene {
     pair: Pair,
     words: LinkWords,
     watch: LinkWatch,
@@ -74,7 +74,7 @@ impl Drop for Shown {
 }
 
 /// What became of a feature: a line of the table.
-struct Found {
+struct FeatureFound {
     /// From the command's begin until the link was gone, and from its end until the last frame went over
     /// the link, ms.
     gone: f64,
@@ -103,7 +103,7 @@ fn number_after(text: &str, words: &str) -> Option<u64> {
     rest[..end].parse().ok()
 }
 
-impl Scene {
+impl FeatureScene {
     fn start() -> Self {
         let pair = Pair::start(&[]);
         pair.switch
@@ -119,7 +119,7 @@ impl Scene {
         let taps = [0, 1].map(|n| pair.tap(n));
         let windows = pair.stand.manager().windows().unwrap();
         let file = &windows.first().expect("there is one").file;
-        let scene = Scene {
+        let scene = FeatureScene {
             words: LinkWords::of(file, false),
             watch: LinkWatch::start(LinkWords::of(file, false)),
             sflow: Collector::sflow(6343),
@@ -322,7 +322,7 @@ impl Scene {
     }
 
     /// Switches it on and off again; what Open vSwitch says if it does not have it.
-    fn tries(&self, f: &Feature) -> Result<Found, String> {
+    fn tries(&self, f: &Feature) -> Result<FeatureFound, String> {
         self.pair.linked();
         self.watch.forgets();
         until("frames go over the link", || self.watch.first().is_some());
@@ -334,12 +334,12 @@ impl Scene {
         let gone = self.becomes("switch");
         let why = self.named(f.why);
         until(&format!("{}: the reason '{why}'", f.name), || self.state().1.contains(&why));
-        let direct = self.words.taken();
-        let last = self.watch.last().expect("frames went over the link");
+        let over_link = || (self.words.sent(), self.words.taken());
+        let direct = over_link();
         let sent = if f.arrives == Arrives::Unsent { self.is_mute() } else { self.offers(f) };
         // Nothing went past the switch meanwhile.
-        assert_eq!(self.words.taken(), direct, "{}: frames over the link", f.name);
-        assert_eq!(self.watch.last(), Some(last), "{}: a frame over the link", f.name);
+        assert_eq!(over_link(), direct, "{}: frames over the link", f.name);
+        let last = self.watch.last().expect("frames went over the link");
 
         let warned = self.pair.switch.log()[log..].to_owned();
         self.tells(f.off)?;
@@ -353,7 +353,7 @@ impl Scene {
         let heard = &self.pair.guests[1];
         let order = ok(heard, &format!("vfun-vm-app udp-order /tmp/heard {first} {end}"));
         let warned = warned.lines().filter(|l| l.contains("|WARN|") || l.contains("|ERR|"));
-        Ok(Found {
+        Ok(FeatureFound {
             gone: ms(begin, gone),
             last: ms(told, last),
             back,
@@ -371,7 +371,7 @@ fn each_feature_of_a_stock_switch_has_its_frames_back() {
     if driver().is_none() || openvswitch::programs().is_none() || !inside(test) {
         return;
     }
-    let scene = Scene::start();
+    let scene = FeatureScene::start();
     reaches(&scene.pair.guests[0], &address(1));
     let only = std::env::var("VFUN_LINKS_FEATURE").unwrap_or_default();
     let (mut wrong, mut warned) = (vec![], vec![]);
@@ -382,7 +382,8 @@ fn each_feature_of_a_stock_switch_has_its_frames_back() {
     for f in FEATURES.iter().filter(|f| f.name.contains(&only)) {
         // One that fails does not hide the next one.
         let found = catch_unwind(AssertUnwindSafe(|| scene.tries(f)));
-        let Ok(Ok(Found { gone, last, back, sent, order, forced, warned: of_it })) = found else {
+        let Ok(Ok(FeatureFound { gone, last, back, sent, order, forced, warned: of_it })) = found
+        else {
             match found {
                 Ok(Err(said)) => {
                     println!("| {} | Open vSwitch has it not: {said} | | | | |", f.name)

@@ -23,10 +23,8 @@ use vfun_tests_vm::testpmd::driver;
 const HOST: &str = "10.9.0.1";
 /// Between two numbers, µs.
 const EVERY: u64 = 1000;
-/// Rules that change, one after the other.
+/// Rules that change, one after the other, if VFUN_LINKS_TRIES does not say how many.
 const TRIES: usize = 20;
-/// Handovers under TCP: there, and back.
-const HANDOVERS: usize = 200;
 /// Rules of a large switch, and changes of them in a second.
 const RULES: usize = 10_000;
 const CHANGES: usize = 1000;
@@ -34,7 +32,7 @@ const CHANGES: usize = 1000;
 const LATER: Duration = Duration::from_millis(500);
 const IDLE: Duration = Duration::from_secs(20);
 
-struct Scene {
+struct CostScene {
     pair: Pair,
     watch: LinkWatch,
     /// Hears what the first guest sends to the host.
@@ -42,6 +40,11 @@ struct Scene {
     taps: [String; 2],
     /// A moment by both clocks.
     clocks: (Instant, SystemTime),
+}
+
+fn tries() -> usize {
+    let said = std::env::var("VFUN_LINKS_TRIES");
+    said.map_or(TRIES, |n| n.parse().expect("VFUN_LINKS_TRIES is a number"))
 }
 
 /// Median and longest, ms.
@@ -64,7 +67,7 @@ fn line(text: &str) -> Option<(f64, &str)> {
     Some((seconds?, rest))
 }
 
-impl Scene {
+impl CostScene {
     fn start() -> Self {
         let pair = Pair::reached(&files(packed()), &["a", "b"]);
         pair.guests.iter().for_each(install);
@@ -82,7 +85,7 @@ impl Scene {
             ok(guest, &format!("arp -i eth1 -s {} {}", address(1 - n), macs[1 - n].trim()));
             ok(guest, &format!("arp -i eth1 -s {HOST} {}", of_host.trim()));
         }
-        Scene {
+        CostScene {
             watch: LinkWatch::start(LinkWords::of(file, false)),
             host: Listener::start(format!("{HOST}:9").parse().unwrap()),
             taps,
@@ -153,7 +156,7 @@ impl Scene {
         std::thread::sleep(IDLE);
         let control = self.gaps(from, self.heard());
         let (mut there, mut back) = (vec![], vec![]);
-        for _ in 0..TRIES {
+        for _ in 0..tries() {
             let from = self.heard();
             self.rule(&format!("output:{},in_port", self.taps[1]));
             self.becomes("switch");
@@ -171,7 +174,8 @@ impl Scene {
         println!("| no handover, {} s | {half:.2} | {most:.2} | {longest:.2} |", IDLE.as_secs());
         for (name, all) in [("back to the switch", back), ("to the link", there)] {
             println!(
-                "| longest gap of each of {TRIES} handovers {name} | | | {} (longest) |",
+                "| longest gap of each of {} handovers {name} | | | {} (longest) |",
+                tries(),
                 both(all)
             );
         }
@@ -180,7 +184,7 @@ impl Scene {
     /// From a rule that drops all to the last frame, over the link and through the switch.
     fn withdrawals(&self, what: &str) {
         let mut times: [Vec<f64>; 4] = Default::default();
-        for _ in 0..TRIES {
+        for _ in 0..tries() {
             self.joins();
             self.goes();
             let (begin, end) = self.rule("drop");
@@ -202,7 +206,8 @@ impl Scene {
         self.joins();
         let [link, link_end, switch, switch_end] = times.map(both);
         println!(
-            "\n| {what}: last frame by the old rule, ms, median (longest) of {TRIES} | after the command began | after it ended (barrier) |\n|---|---|---|"
+            "\n| {what}: last frame by the old rule, ms, median (longest) of {} | after the command began | after it ended (barrier) |\n|---|---|---|",
+            tries()
         );
         println!(
             "| over the link | {link} | {link_end} |\n| through the switch alone | {switch} | {switch_end} |"
@@ -212,7 +217,7 @@ impl Scene {
     /// From a rule that joins to the first frame over the link, with or without the memory being plugged in.
     fn begins(&self, plugs: bool) {
         let mut times: [Vec<f64>; 5] = Default::default();
-        for _ in 0..TRIES / 2 {
+        for _ in 0..tries().div_ceil(2) {
             self.rule("drop");
             let b = &self.taps[1];
             self.pair.switch.ofctl("add-flow", BRIDGE, &[&format!("in_port={b},actions=drop")]);
@@ -239,7 +244,7 @@ impl Scene {
         let what = if plugs { "memory is plugged into both VMs" } else { "memory is there" };
         println!(
             "\n| {what}: ms, median (longest) of {} | detector | plug and the VMs' drivers | turn | first frame | in all |\n|---|---|---|---|---|---|",
-            TRIES / 2
+            tries().div_ceil(2)
         );
         println!(
             "| from a rule to the first frame over the link | {detector} | {plug} | {turn} | {frame} | {all} |"
@@ -346,11 +351,11 @@ impl Scene {
 
     fn under_tcp(&self) {
         ok(&self.pair.guests[1], "chroot /programs /usr/bin/iperf3 -s -D");
-        const SECONDS: u64 = 60;
+        let seconds = 3 * tries() as u64;
         let mut flips = 0;
         let begin = Instant::now();
-        let with = self.tcp(SECONDS, || {
-            while flips < HANDOVERS && begin.elapsed().as_secs() < SECONDS - 5 {
+        let with = self.tcp(seconds, || {
+            while flips < 10 * tries() && begin.elapsed().as_secs() + 2 < seconds {
                 self.rule(&format!("output:{},in_port", self.taps[1]));
                 self.becomes("switch");
                 self.joins();
@@ -358,8 +363,8 @@ impl Scene {
                 flips += 2;
             }
         });
-        let without = self.tcp(SECONDS, || ());
-        println!("\n| iperf3, {SECONDS} s | Mbit/s | retransmissions |\n|---|---|---|");
+        let without = self.tcp(seconds, || ());
+        println!("\n| iperf3, {seconds} s | Mbit/s | retransmissions |\n|---|---|---|");
         println!(
             "| {flips} handovers | {:.0} | {} |\n| none | {:.0} | {} |",
             with.0, with.1, without.0, without.1
@@ -373,7 +378,7 @@ fn what_a_handover_costs() {
     if !asked || folder().is_none() || !inside("links_handovers::what_a_handover_costs") {
         return;
     }
-    let scene = Scene::start();
+    let scene = CostScene::start();
     let [manager, watcher, switch] = scene.uses(|| std::thread::sleep(IDLE));
     println!(
         "\nlinked, and nobody sends, of a processor: vfund {manager:.2} %, vfun-links {watcher:.2} %, ovs-vswitchd {switch:.2} %"
