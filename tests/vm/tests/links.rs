@@ -173,11 +173,6 @@ impl Pair {
         self.prepares(n);
     }
 
-    /// Takes the memory that both have out of a guest; the operator gives it back by [`plug`](Self::plug).
-    pub fn unplug(&self, n: usize) {
-        json(&self.stand, &["detach", "--qmp", &qmp(&self.stand, VMS[n]), "--window", "pair"]);
-    }
-
     /// Joins them, and gives both memory in common.
     pub fn link(&self) {
         self.join();
@@ -186,13 +181,18 @@ impl Pair {
         json(&self.stand, &add);
         self.plug(VMS[0]);
     }
-
-    pub fn plug(&self, vm: &str) {
-        json(&self.stand, &["attach", "--qmp", &qmp(&self.stand, vm), "--window", "pair"]);
-    }
 }
 
 impl<G: Runs> Pair<G> {
+    pub fn plug(&self, vm: &str) {
+        json(&self.stand, &["attach", "--qmp", &qmp(&self.stand, vm), "--window", "pair"]);
+    }
+
+    /// Takes the memory that both have out of a guest; the operator gives it back by [`plug`](Self::plug).
+    pub fn unplug(&self, n: usize) {
+        json(&self.stand, &["detach", "--qmp", &qmp(&self.stand, VMS[n]), "--window", "pair"]);
+    }
+
     /// The port's name on the host.
     pub fn tap(&self, n: usize) -> String {
         let all = json(&self.stand, &["port", "list"]);
