@@ -34,7 +34,7 @@ pub struct LinksPlan {
 
 /// What one turn came to.
 #[derive(Clone, Copy)]
-struct Brought {
+struct LinkTurn {
     /// Frames a second that the receivers took.
     per_s: f64,
     /// Frames for each second of a processor: of both ends, and of the switch.
@@ -48,7 +48,7 @@ struct Brought {
 pub fn links(plan: &LinksPlan) -> Result<PortsReport> {
     let machine = Machine::collect();
     let pins = Plan::new(plan.pin);
-    let stage = Stage::new(plan, &pins)?;
+    let stage = LinkStage::new(plan, &pins)?;
     let mut rows = Vec::new();
     for both_ways in [false, true] {
         for bytes in FRAME_BYTES {
@@ -61,7 +61,7 @@ pub fn links(plan: &LinksPlan) -> Result<PortsReport> {
     Ok(PortsReport { machine, settings: settings.with("seconds", SECONDS), rows })
 }
 
-struct Stage {
+struct LinkStage {
     program: PathBuf,
     driver: PathBuf,
     folder: TempDir,
@@ -72,7 +72,7 @@ struct Stage {
     watch: Watch,
 }
 
-impl Stage {
+impl LinkStage {
     fn new(plan: &LinksPlan, pins: &Plan) -> Result<Self> {
         let missing = |what: &str| BenchError::Options(format!("{what} is not installed"));
         let program = testpmd().ok_or_else(|| missing("dpdk-testpmd (Debian: dpdk)"))?;
@@ -91,7 +91,7 @@ impl Stage {
         };
         let switch = OpenVSwitch::start(&programs, &driver, polls_on)?;
         let watch = Watch::new(&pins.both(), []);
-        Ok(Stage { program, driver, folder, switch, direct, by_switch, watch })
+        Ok(LinkStage { program, driver, folder, switch, direct, by_switch, watch })
     }
 
     /// The rows of one size: frames a second, and for the same processor time.
@@ -109,7 +109,7 @@ impl Stage {
             let disturbed = self.watch.marks().since(&before).spoils(from.elapsed());
             let (own, base) = if first { (one, other) } else { (other, one) };
             let pair =
-                |of: fn(&Brought) -> f64| Pair { figure: of(&own), base: of(&base), disturbed };
+                |of: fn(&LinkTurn) -> f64| Pair { figure: of(&own), base: of(&base), disturbed };
             pairs[0].push(pair(|b| b.per_s));
             pairs[1].push(pair(|b| b.per_cpu_s));
         }
@@ -121,7 +121,7 @@ impl Stage {
         Ok([0, 1].map(|n| PortsRow::rounds(figures[n], bytes, &pairs[n]).spun(SPINNING as u32)))
     }
 
-    fn turn(&self, direct: bool, bytes: u32, both_ways: bool, round: u32) -> Result<Brought> {
+    fn turn(&self, direct: bool, bytes: u32, both_ways: bool, round: u32) -> Result<LinkTurn> {
         let way = if direct { "direct" } else { "switch" };
         let name = format!("{way}-{bytes}-{both_ways}-{round}");
         let (devices, _memory) = if direct {
@@ -163,7 +163,7 @@ impl Stage {
 }
 
 /// Frames that programs take, when frames came to each.
-fn counted(receivers: &mut [&mut Testpmd], used: impl Fn() -> Duration) -> Result<Brought> {
+fn counted(receivers: &mut [&mut Testpmd], used: impl Fn() -> Duration) -> Result<LinkTurn> {
     let until = || Instant::now() + super::rounds::COMES_UP;
     let nothing = |of: &Testpmd| BenchError::Testpmd(format!("no frames came: {}", of.words()));
     for of in receivers.iter_mut() {
@@ -178,5 +178,5 @@ fn counted(receivers: &mut [&mut Testpmd], used: impl Fn() -> Duration) -> Resul
         }
     }
     let spent = (used() - before).as_secs_f64().max(SLICE.as_secs_f64());
-    Ok(Brought { per_s: frames / f64::from(SECONDS), per_cpu_s: frames / spent })
+    Ok(LinkTurn { per_s: frames / f64::from(SECONDS), per_cpu_s: frames / spent })
 }

@@ -47,10 +47,10 @@ pub(super) fn write(w: &mut Writer, links: &[LinkRow], flows: &FlowsView) -> fmt
     of_proxies(w, &flows.proxies)
 }
 
-type Count = (&'static str, &'static str, Option<Unit>, fn(&(u64, u64)) -> u64);
+type LinkCount = (&'static str, &'static str, Option<Unit>, fn(&(u64, u64)) -> u64);
 
 fn of_links(w: &mut Writer, joined: &[(&LinkRow, &str)]) -> fmt::Result {
-    let counts: [Count; 2] = [
+    let counts: [LinkCount; 2] = [
         ("link_frames", "Frames past the switch", None, |c| c.0),
         ("link", "Bytes of these", Some(Unit::Bytes), |c| c.1),
     ];
@@ -72,7 +72,7 @@ fn of_links(w: &mut Writer, joined: &[(&LinkRow, &str)]) -> fmt::Result {
 }
 
 fn of_rules(w: &mut Writer, rules: &BTreeMap<RuleLabels, (u64, u64)>) -> fmt::Result {
-    let counts: [Count; 2] = [
+    let counts: [LinkCount; 2] = [
         ("link_flow_frames", "Frames past a rule of a switch", None, |c| c.0),
         ("link_flow", "Bytes of these", Some(Unit::Bytes), |c| c.1),
     ];
