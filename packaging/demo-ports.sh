@@ -24,6 +24,7 @@ if [ "${1-}" != --inside ]; then
     why=
     [ "$(id -u)" = 0 ] || why="switches and taps need root"
     [ -e /dev/net/tun ] || why="there is no /dev/net/tun"
+    command -v python3 >/dev/null || why="python3 is missing"
     unshare --net --mount true 2>/dev/null || why=${why:-"this machine makes no network namespace"}
     if [ -n "$why" ]; then
         echo "This act is left out: $why."
@@ -79,14 +80,14 @@ start_switch() {
 }
 rules() { ovs-ofctl "$1" "unix:$OVS_RUNDIR/br0.mgmt" "${@:2}"; }
 
-# ---- the manager, a client with three VMs, and a window for each pair ------------
+# ---- the manager, and a client with three VMs -------------------------------------
 
 vms=(a b c)
 manifest() {
     printf 'name = "web"\nwindow = "16 MiB"\n'
     local vm port
     for vm in "${vms[@]}"; do
-        # Who may plug memory into the running VM.
+        # By this the manager plugs the memory of a link into the running VM.
         printf '[vm.%s]\nqmp = "%s"\n' "$vm" "$root/$vm.qmp"
         for port in eth1 eth2; do
             [ "$vm" != b ] && [ $port = eth2 ] && continue
@@ -100,8 +101,6 @@ start_manager() {
     until_it "$bin/vfun" status
     manifest >"$root/web.toml"
     show "$bin/vfun" client add --file "$root/web.toml" | sed 1q
-    show "$bin/vfun" window add ab --vm web/a --vm web/b --size 4MiB | sed 1q
-    show "$bin/vfun" window add bc --vm web/b --vm web/c --size 4MiB | sed 1q
 }
 # The switch's name for a port of a VM.
 port() { "$bin/vfun" --json port list | python3 -c '
@@ -110,6 +109,7 @@ print(*[p["tap"] for p in json.load(sys.stdin) if p["vm"].split("/")[-1] == sys.
 
 # ---- guests, each with a shell that this script writes to --------------------------
 
+declare -A shells
 vm() { # NAME
     mkfifo "$root/$1.in"
     local files=()
@@ -117,6 +117,7 @@ vm() { # NAME
     "$bin/vfun" guest --client "web/$1" --module "$module" --qmp "$root/$1.qmp" \
         ${files[@]+"${files[@]}"} <"$root/$1.in" >"$out/ports-$1.txt" 2>&1 &
     running+=($!)
+    shells[$1]=$!
     # Held open as long as this script runs: the shell ends with its input.
     exec {held}>"$root/$1.in"
     eval "to_$1=$held"
@@ -130,7 +131,10 @@ inside() { # NAME COMMAND
     from=$(wc -l <"$file")
     # The shell repeats what it reads, in which the mark has quotes.
     printf "%s; echo e''nd-%s-\$?\n" "$2" "$mark" >&"${!to}"
-    until_it grep -q "end-$mark-" "$file"
+    until grep -q "end-$mark-" "$file"; do
+        kill -0 "${shells[$1]}" 2>/dev/null || { echo "the guest $1 has ended:" >&2; tail "$file" >&2; exit 1; }
+        sleep 0.05
+    done
     tail -n "+$((from + 1))" "$file" | grep -v "e''nd-\|end-$mark-" || true
     grep -q "end-$mark-0" "$file"
 }
@@ -170,7 +174,7 @@ for way in "$a $b" "$b $a" "$b2 $c" "$c $b2"; do
     rules add-flow "in_port=${way% *},actions=output:${way#* }"
 done
 show rules dump-flows
-until_it inside a "ping -c 1 -W 1 10.9.2.3"
+inside a "for i in \$(seq 120); do ping -c 1 -W 1 10.9.2.3 && break; done"
 
 say "14 a. Through the switch: direct links are turned off"
 inside a "chroot /programs /bin/ping -c 5 -i 0.2 10.9.2.3"
@@ -186,10 +190,13 @@ until_it are direct 4
 inside a "chroot /programs /bin/ping -c 5 -i 0.2 10.9.2.3"
 iperf ports-direct.txt
 show "$bin/vfun" links
+show "$bin/vfun" links --flows
+show "$bin/vfun" window list
 
-say "14 c. A mirror of what the VM a sends: that link is taken back, and the mirror sees each frame"
+say "14 c. A mirror of what the VM a sends: that link is taken back"
 show ovs-vsctl add-port br0 tap0 -- set Interface tap0 type=internal
-show ovs-vsctl -- --id=@p get Port "$a" -- --id=@m get Port tap0 -- \
+echo "\$ ovs-vsctl ... create Mirror name=x select-src-port=$a output-port=tap0"
+ovs-vsctl -- --id=@p get Port "$a" -- --id=@m get Port tap0 -- \
     --id=@x create Mirror name=x select-src-port=@p output-port=@m -- set Bridge br0 mirrors=@x >/dev/null
 until_it are switch 1
 iperf ports-mirror.txt

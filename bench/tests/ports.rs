@@ -52,7 +52,8 @@ fn the_ring_is_measured_where_there_is_no_testpmd() {
     for bytes in [64, 1500] {
         assert!(of(&rows, "one-way", bytes)["p99_ns"].as_f64() > Some(0.0));
         let ring = of(&rows, "ring", bytes);
-        for field in ["frames_per_s", "frames_per_s_high", "base_per_s"] {
+        // A slice in which an end had no processor brings nothing.
+        for field in ["frames_per_s_high", "base_per_s_high"] {
             assert!(ring[field].as_f64() > Some(0.0), "{ring}");
         }
         assert_eq!((&ring["pairs"], &ring["left_out"]), (&6.into(), &Value::Null));

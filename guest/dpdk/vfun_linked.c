@@ -185,19 +185,37 @@ void vfun_linked_count(const struct vfun_eth *v, struct vfun_counts *c)
 	c->n[VFUN_OERRORS] += v->txq.linked.port.too_long;
 }
 
+/* The counts of one way: those of the other one go on meanwhile, in another thread. */
+#define OF_A_WAY 4
+static const unsigned int COUNTS_OF[2][OF_A_WAY] = {
+	[VFUN_LINK_WAY_OUT] = { VFUN_OPACKETS, VFUN_DIRECT_OPACKETS, VFUN_OBYTES, VFUN_OERRORS },
+	[VFUN_LINK_WAY_IN] = { VFUN_IPACKETS, VFUN_DIRECT_IPACKETS, VFUN_IBYTES, VFUN_IERRORS },
+};
+
+static void put_counts(struct vfun_counts *to, const struct vfun_counts *from, uint32_t way)
+{
+	unsigned int i;
+
+	for (i = 0; i < OF_A_WAY; i++)
+		to->n[COUNTS_OF[way][i]] = from->n[COUNTS_OF[way][i]];
+}
+
 /* Before a link comes or goes: what was counted stays. */
-static void keep_counts(struct vfun_eth *v)
+static void keep_counts(struct vfun_eth *v, uint32_t way)
 {
 	struct vfun_counts c;
 
 	count_linked(v, &c);
-	v->past_linked = c;
+	put_counts(&v->past_linked, &c, way);
 }
 
 /* After it. */
-static void begin_counts(struct vfun_eth *v)
+static void begin_counts(struct vfun_eth *v, uint32_t way)
 {
-	count_links(v, &v->begun_linked);
+	struct vfun_counts c;
+
+	count_links(v, &c);
+	put_counts(&v->begun_linked, &c, way);
 }
 
 /* ---- links come and go ---------------------------------------------- */
@@ -210,9 +228,9 @@ static void leave_out(struct vfun_eth *v)
 
 	if (!l->has_link)
 		return;
-	keep_counts(v);
+	keep_counts(v, VFUN_LINK_WAY_OUT);
 	who = vfun_linked_tx_detach(l);
-	begin_counts(v);
+	begin_counts(v, VFUN_LINK_WAY_OUT);
 	note(&v->txq);
 	ring(&v->txq.bell, who);
 }
@@ -224,9 +242,9 @@ static void leave_in(struct vfun_eth *v)
 
 	if (!l->has_link)
 		return;
-	keep_counts(v);
+	keep_counts(v, VFUN_LINK_WAY_IN);
 	vfun_linked_rx_detach(l);
-	begin_counts(v);
+	begin_counts(v, VFUN_LINK_WAY_IN);
 }
 
 static int is_wanted(struct vfun_eth *v, uint32_t way, int has_link, uint64_t number, uint64_t *wanted)
@@ -271,11 +289,11 @@ static void follow_out(struct vfun_eth *v)
 	if (!wanted || take(v, VFUN_LINK_WAY_OUT, &link))
 		return;
 	vfun_gate_hold(&v->txq.gate);
-	keep_counts(v);
+	keep_counts(v, VFUN_LINK_WAY_OUT);
 	who = vfun_linked_tx_attach(l, link.number, link.sides.mine, link.sides.theirs, link.sides.ring);
 	if (l->has_link && l->port.longest < l->link.longest)
 		l->link.longest = l->port.longest;
-	begin_counts(v);
+	begin_counts(v, VFUN_LINK_WAY_OUT);
 	note(&v->txq);
 	vfun_gate_leave(&v->txq.gate);
 	if (who >= 0)
@@ -303,9 +321,9 @@ static void follow_in(struct vfun_eth *v)
 	}
 	if (!wanted || take(v, VFUN_LINK_WAY_IN, &link))
 		return;
-	keep_counts(v);
+	keep_counts(v, VFUN_LINK_WAY_IN);
 	vfun_linked_rx_attach(l, link.number, link.sides.mine, link.sides.theirs, link.sides.ring);
-	begin_counts(v);
+	begin_counts(v, VFUN_LINK_WAY_IN);
 }
 
 void vfun_linked_follow(struct vfun_eth *v)

@@ -75,7 +75,9 @@ fn carry_out(PlugOrder { vmm, id, way, .. }: &PlugOrder) -> Result<Plugged, Faul
 }
 
 fn by_libvirt(domain: &str, id: &str, way: &PlugWay) -> Result<Plugged, Fault> {
-    let domain = Domain { name: domain, connect: None, persistent: false };
+    // Who is not root would look among domains of its own. A default of virsh's own holds.
+    let connect = std::env::var_os("LIBVIRT_DEFAULT_URI").is_none().then_some("qemu:///system");
+    let domain = Domain { name: domain, connect, persistent: false };
     let shmem = match way {
         PlugWay::Out => return domain.detach(id, LETS_GO),
         PlugWay::Served { socket } => Shmem::ivshmem_doorbell(id, socket, VECTORS),

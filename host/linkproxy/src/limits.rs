@@ -21,6 +21,9 @@ pub const REQUESTS_MAX: usize = 256;
 /// How long the manager may take for an answer. It takes a millisecond; what waits for it is a
 /// controller.
 pub const ANSWER: Duration = Duration::from_millis(1500);
+/// How long it is not asked again for counts when it has not answered: messages of the switch wait for each
+/// question. As often as it is told that this proxy is in the path.
+pub const SILENT: Duration = ALIVE;
 /// How long a change of rules is held until links have come back. They do so in some milliseconds;
 /// one of a VM that does not answer is turned by force after 100 ms.
 pub const HOLD_MAX: Duration = Duration::from_secs(1);

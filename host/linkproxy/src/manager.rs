@@ -1,7 +1,7 @@
 //! The manager, which knows what went past rules, and has links come back.
 
 use crate::correct::{Sums, Tally};
-use crate::limits::{ALIVE, ANSWER, HELD_FOR, HOLD_LOOK, HOLD_MAX, HOLD_MS, REMOVED_MAX};
+use crate::limits::{ALIVE, ANSWER, HELD_FOR, HOLD_LOOK, HOLD_MAX, HOLD_MS, REMOVED_MAX, SILENT};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +19,8 @@ pub struct Manager {
     answers: AtomicBool,
     /// Until when changes of rules pass without another question.
     held: Mutex<Option<Instant>>,
+    /// Until when it is not asked for counts, since it has not answered.
+    silent: Mutex<Option<Instant>>,
 }
 
 /// What became of waiting for links to come back.
@@ -41,18 +43,22 @@ impl Manager {
             tally: Arc::default(),
             answers: AtomicBool::new(true),
             held: Mutex::new(None),
+            silent: Mutex::new(None),
         }
     }
 
     fn said<T>(&self, answer: Result<T, AskError>) -> Option<T> {
         match answer {
             Ok(answer) => {
+                *self.silent.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 if !self.answers.swap(true, Ordering::Relaxed) {
                     tracing::info!("the manager answers again: counts are corrected");
                 }
                 Some(answer)
             }
             Err(e) => {
+                *self.silent.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(Instant::now() + SILENT);
                 if self.answers.swap(false, Ordering::Relaxed) {
                     tracing::warn!("counts pass uncorrected, and changes of rules unheld: {e}");
                 }
@@ -93,6 +99,8 @@ impl Manager {
                 *held = Some(asked + HELD_FOR);
             }
             Back::NotAll => {
+                // Else a controller that writes many rules would wait so long for each.
+                *held = Some(Instant::now() + HELD_FOR);
                 self.tally.let_go.fetch_add(1, Ordering::Relaxed);
                 if self.answers.load(Ordering::Relaxed) {
                     tracing::warn!(
@@ -137,6 +145,10 @@ impl Manager {
 
 impl Sums for Arc<Manager> {
     fn rows(&self) -> Option<Vec<FlowRow>> {
+        let silent = *self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        if silent.is_some_and(|until| Instant::now() < until) {
+            return None;
+        }
         let view = self.said(self.client.link_flows(Some(self.bridge.clone())))?;
         Some(view.flows)
     }

@@ -178,10 +178,19 @@ fn status(trial: &mut Trial<Gdma>, call: u16, words: &[u64]) -> i32 {
 
 #[test]
 fn the_end_of_a_context_does_not_wait_for_its_transfers() {
+    // On a busy machine a transfer may be over before its context is to end.
+    const TRIALS: usize = 20;
+    let mut busy = (0..TRIALS).map(|_| busy_at_the_end());
+    assert!(busy.any(|times| times != Some(0)), "it waited");
+}
+
+/// How often a context with a transfer under way says at its end that it is busy; none: this was built
+/// without Verilator.
+fn busy_at_the_end() -> Option<u64> {
     let mut trial = trial();
     let name = |place| Name::new(place, 1);
     if init(&mut trial, name(0)) == Ok(-8) {
-        return; // built without Verilator
+        return None;
     }
     let value = |place| name(place).value();
     for (place, id) in [(1, 1), (2, 2)] {
@@ -199,6 +208,6 @@ fn the_end_of_a_context_does_not_wait_for_its_transfers() {
     while status(&mut trial, calls::EXIT, &[value(0)]) == 1 {
         busy += 1;
     }
-    assert!(busy > 0, "it waited");
     assert_eq!(refusal(trial.make(numbers::DETACH, |w| w.u64(HANDLE))), None, "it has ended");
+    Some(busy)
 }

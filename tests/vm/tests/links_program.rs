@@ -28,7 +28,7 @@ impl Program<'_> {
     /// Waits until it says this, after what it said before.
     fn says(&mut self, words: &str) {
         let mut said = String::new();
-        for _ in 0..200 {
+        for _ in 0..1200 {
             said = ok(self.guest, "cat /tmp/proglink.out");
             if let Some(at) = said.lines().skip(self.looked).position(|line| line == words) {
                 self.looked += at + 1;

@@ -65,7 +65,9 @@ fn programs_of_dpdk_in_two_vms_go_past_a_stock_switch_and_come_back() {
     pair.both("direct");
     pair.pings(20);
     for guest in &pair.guests {
-        assert!(!said(guest).contains("net_vfun: net_vfun0: a direct link"), "{}", said(guest));
+        let complaints = ["somebody else has memory", "does not believe"];
+        let said = said(guest);
+        assert!(!complaints.iter().any(|words| said.contains(words)), "{said}");
         healthy(guest);
     }
 }

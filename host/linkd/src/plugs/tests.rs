@@ -89,9 +89,10 @@ impl Qemu {
                 }
             }
             "device_add" => {
-                let memory = arguments["memdev"].as_str().unwrap();
-                // QEMU ends itself then.
-                assert!(!self.keeps.iter().any(|(name, _)| name == memory), "already registered");
+                // QEMU ends itself then. The memory of a device with a doorbell has no name of its own.
+                let memory = arguments["memdev"].as_str();
+                let is_kept = |(name, _): &(String, u32)| Some(&**name) == memory;
+                assert!(!self.keeps.iter().any(is_kept), "already registered");
                 self.has.push(arguments["id"].as_str().unwrap().to_owned());
                 json!({"return": {}})
             }

@@ -24,6 +24,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use vfun_admin::VmName;
+use vfun_links::relay::PlugWay;
 use vfun_rim::further::{FurtherNote, HostFurther, PeerNote, free_index};
 use vfun_rim::methods::*;
 use vfun_wire::limits::WINDOWS_MAX;
@@ -239,7 +240,29 @@ impl Daemon {
         let gone: Vec<(String, &str)> = gone.collect();
         for (name, why) in gone {
             tracing::warn!("window {name} is taken down: {why}");
+            self.take_out_of_all(&name);
             self.forget_further(&name);
+        }
+    }
+
+    /// Asks those VMs that are declared still to let go of a window that the manager made: they share it
+    /// with one that is not.
+    fn take_out_of_all(&mut self, name: &str) {
+        let Some((_, d)) = self.laid_out(name).filter(|_| is_made(name)) else { return };
+        let catalog = self.rim.core.catalog();
+        let vms = d.note().peers.iter().filter_map(|peer| {
+            let client = catalog.clients.get(&peer.client)?;
+            catalog.vm(&peer.vm_id())?;
+            Some(VmName::new(&client.name, &peer.vm))
+        });
+        let vms: Vec<VmName> = vms.collect();
+        for vm in vms {
+            match self.order_plug(&vm, name, PlugWay::Out) {
+                Ok(()) => tracing::info!("VM {vm} is asked to let go of window {name}"),
+                Err(why) => tracing::warn!(
+                    "VM {vm} has window {name} still, and nobody takes it out: {why}; `vfun detach --window {name}` does"
+                ),
+            }
         }
     }
 

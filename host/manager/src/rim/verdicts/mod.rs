@@ -151,7 +151,8 @@ impl Daemon {
             let orders = self.verdicts.as_mut().map(|v| v.plugs.end()).unwrap_or_default();
             for of in orders {
                 let why = format!("the {WHAT} ended meanwhile: it may have been done");
-                self.window_plugged(of, PlugOutcome::Unreachable(why));
+                // Not "unreachable": its QEMU may be there, and have the window.
+                self.window_plugged(of, PlugOutcome::Failed(why));
             }
         }
     }
