@@ -195,6 +195,7 @@ show "$bin/vfun" window list
 
 say "14 c. A mirror of what the VM a sends: that link is taken back"
 show ovs-vsctl add-port br0 tap0 -- set Interface tap0 type=internal
+ip link set tap0 up
 echo "\$ ovs-vsctl ... create Mirror name=x select-src-port=$a output-port=tap0"
 ovs-vsctl -- --id=@p get Port "$a" -- --id=@m get Port tap0 -- \
     --id=@x create Mirror name=x select-src-port=@p output-port=@m -- set Bridge br0 mirrors=@x >/dev/null

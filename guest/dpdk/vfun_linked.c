@@ -341,7 +341,8 @@ void vfun_linked_take_up(struct vfun_eth *v, const struct vfun_sides *port)
 	vfun_linked_tx_init(&v->txq.linked, port->mine, port->theirs, port->ring);
 	vfun_linked_rx_init(&v->rxq.linked, port->mine, port->theirs, port->ring);
 	note(&v->txq);
-	begin_counts(v);
+	begin_counts(v, VFUN_LINK_WAY_OUT);
+	begin_counts(v, VFUN_LINK_WAY_IN);
 	/* Before the first frame either way: what an earlier end began goes on (R-LNK-9). */
 	vfun_linked_follow(v);
 	/* Who had the ring before may have left without ringing. */
