@@ -24,6 +24,7 @@ use vfun_tests_vm::testpmd::driver;
 /// VMs of the longest chain; the shorter ones are its first VMs.
 const VMS: usize = 8;
 const CHAINS: [usize; 3] = [2, 4, VMS];
+/// `VFUN_LINKS_TRIES` says another number.
 const ROUNDS: usize = 5;
 /// How often numbers are sent, in µs, and how many in a round.
 const EVERY: u64 = 2000;
@@ -288,7 +289,8 @@ fn a_chain_of_vms_goes_past_the_switch() {
     assert!(said.contains(" 0% packet loss"), "{said}");
 
     let mut found: [[Vec<(f64, f64)>; 6]; 3] = Default::default();
-    for _ in 0..ROUNDS {
+    let rounds = std::env::var("VFUN_LINKS_TRIES").ok().and_then(|n| n.parse().ok());
+    for _ in 0..rounds.unwrap_or(ROUNDS) {
         let [direct, switch] = [true, false].map(|direct| {
             chain.want(direct);
             CHAINS.map(|vms| chain.measured(vms - 1))
