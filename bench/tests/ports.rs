@@ -122,7 +122,7 @@ for word in "$@"; do
     esac
 done
 echo 'Port 0: 26:09:88:64:8B:56'
-for million in 0 1 $brings $brings $brings; do
+for million in 0 1 $brings $brings $brings $brings $brings $brings; do
     echo "  Rx-pps:  ${million}000000   Rx-bps: 1"
 done
 exec sleep 600
@@ -155,23 +155,32 @@ fn a_link_is_measured_beside_the_switch_one_way_and_both() {
     let path = std::env::join_paths([folder.path(), Path::new("/usr/bin"), Path::new("/bin")]);
     let args = ["links", "--rounds", "1", "--json", "-", "--dpdk-driver", driver.to_str().unwrap()];
     let rows = report(&bench(Path::new(&path.unwrap()), &args));
+    // With less than three processors both ends by the switch are one program, and one way is left out.
+    let wide = std::thread::available_parallelism().unwrap().get() >= 3;
     for (figure, ends) in [("link-one-way", 1.0), ("link-both-ways", 2.0)] {
         for bytes in [64, 1500] {
             let row = of(&rows, figure, bytes);
+            if !wide && ends == 1.0 {
+                assert!(row["left_out"].as_str().unwrap().contains("3 processors"), "{row}");
+                continue;
+            }
             let rates = [&row["frames_per_s"], &row["base_per_s"]].map(|r| r.as_f64().unwrap());
             assert_eq!(rates, [30e6 * ends, 10e6 * ends], "{row}");
             assert!(row["ratio"].as_f64() == Some(3.0) || row["dropped"] == 1, "{row}");
-            assert_eq!(row["spinning"], 3);
-            let for_processors = of(&rows, &format!("{figure}-cpu"), bytes);
-            assert!(for_processors["frames_per_s"].as_f64() > Some(0.0), "{for_processors}");
+            assert_eq!(row["spinning"], if wide { 3 } else { 2 });
         }
     }
+    let turns = if wide { 4 } else { 2 };
     // Both ports are memory of this run's, and rules join them both ways.
     let told = fs::read_to_string(folder.path().join("told")).unwrap();
     for words in ["in_port=p0,actions=output:p1", "in_port=p1,actions=output:p0"] {
-        assert_eq!(told.matches(words).count(), 4, "{told}");
+        assert_eq!(told.matches(words).count(), turns, "{told}");
     }
-    assert_eq!(told.matches("options:dpdk-devargs=\"net_vfun1,path=/proc/").count(), 4, "{told}");
+    assert_eq!(
+        told.matches("options:dpdk-devargs=\"net_vfun1,path=/proc/").count(),
+        turns,
+        "{told}"
+    );
 }
 
 #[test]

@@ -109,7 +109,7 @@ impl From<vfun_qmp::Fault> for Failure {
         use vfun_qmp::FaultKind;
         let exit = match fault.kind {
             FaultKind::Unreachable => Exit::Unreachable,
-            FaultKind::Refused | FaultKind::Kept => Exit::Failed,
+            FaultKind::Gone | FaultKind::Refused | FaultKind::Kept => Exit::Failed,
         };
         Failure { advice: fault.advice, ..Failure::new(exit, fault.what) }
     }

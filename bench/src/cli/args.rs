@@ -413,7 +413,7 @@ pub struct PortsArgs {
 /// Options of `links`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LinksArgs {
-    /// How often each way has its turn, at 64 and at 1500 bytes, one way and both ways: 45 seconds a round. A ratio needs 6.
+    /// How often each way has its turn, at 64 and at 1500 bytes, one way and both ways: 40 seconds a round. A ratio needs 6.
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
     /// The DPDK driver of ports [default: librte_net_vfun.so of this checkout, which packaging/dpdk.sh builds, or of the installation].

@@ -71,8 +71,8 @@ pub struct TestpmdSpec<'a> {
     /// Where it puts files of its own, and its name among others there.
     pub folder: &'a Path,
     pub name: &'a str,
-    /// The device that it makes, as `--vdev` says it.
-    pub device: &'a str,
+    /// The devices that it makes, as `--vdev` says them.
+    pub devices: &'a [&'a str],
     /// `rxonly` or `txonly`.
     pub mode: &'a str,
     /// Bytes of a frame that it sends.
@@ -115,7 +115,8 @@ impl Testpmd {
         if let Some(driver) = spec.driver {
             line.arg("-d").arg(driver);
         }
-        line.args(["--vdev", spec.device, "--", "--total-num-mbufs=4096", "--mbcache=256"])
+        line.args(spec.devices.iter().flat_map(|device| ["--vdev", device]));
+        line.args(["--", "--total-num-mbufs=4096", "--mbcache=256"])
             .args(["--burst=32", "--stats-period=1"])
             .arg(format!("--forward-mode={}", spec.mode))
             .arg(format!("--txpkts={}", spec.bytes))
@@ -270,7 +271,7 @@ mod tests {
                 driver: None,
                 folder: folder.path(),
                 name: "x",
-                device: "net_null0",
+                devices: &["net_null0"],
                 mode: "rxonly",
                 bytes: 64,
                 cpus: &[0],

@@ -33,18 +33,8 @@ pub enum PortsFigure {
     DriverVhost,
     /// Frames a second over a direct link, beside Open vSwitch with DPDK between two ports.
     LinkOneWay,
-    /// The same for a second of processors: of both ends, and of the switch.
-    LinkOneWayCpu,
-    /// Both ends send and take.
+    /// The same where both ends send and take. With two processors both ends by the switch are one thread.
     LinkBothWays,
-    LinkBothWaysCpu,
-}
-
-impl PortsFigure {
-    /// Whether frames are counted for a second of processors.
-    pub fn is_for_processors(self) -> bool {
-        matches!(self, PortsFigure::LinkOneWayCpu | PortsFigure::LinkBothWaysCpu)
-    }
 }
 
 /// Figures of one side of a row: the middle, the lowest and the highest.

@@ -46,6 +46,9 @@ fn run(root: &Path, output: Output, args: &Args) -> Result<ExitCode> {
     if let Some(bridge) = &args.bridge {
         bonded::check(bridge)?;
     }
+    if let Some(socket) = &args.qmp {
+        check_qmp(socket)?;
+    }
     if let Some(pool) = &args.pool {
         Competing::check(root, pool)?;
     }
@@ -222,22 +225,34 @@ fn config(args: &Args, row: &ClientRow) -> Result<GuestConfig> {
         ..GuestConfig::new(&name)
     };
     if let Some(socket) = &args.qmp {
-        reachable(&mut config, socket)?;
+        reachable(&mut config, socket);
     }
     wire(&mut config, row)?;
     Ok(config)
 }
 
 /// QEMU listens for others, and further windows can be plugged in.
-fn reachable(config: &mut GuestConfig, socket: &Path) -> Result<()> {
-    // QEMU splits its options at commas.
-    let path = socket.to_str().filter(|path| !path.contains(',')).ok_or_else(|| {
-        let shown = socket.display();
-        Failure::usage(format!("--qmp {shown}: a path in UTF-8 without a comma is needed"))
-    })?;
+fn reachable(config: &mut GuestConfig, socket: &Path) {
+    let path = socket.display();
     config.hotplug_ports = FURTHER_WINDOWS;
     config.extra_args.extend(["-qmp".into(), format!("unix:{path},server=on,wait=off")]);
-    Ok(())
+}
+
+/// Refuses a socket that QEMU could not make.
+fn check_qmp(socket: &Path) -> Result<()> {
+    let shown = socket.display();
+    // QEMU splits its options at commas.
+    if socket.to_str().is_none_or(|path| path.contains(',')) {
+        return Err(Failure::usage(format!(
+            "--qmp {shown}: a path in UTF-8 without a comma is needed"
+        )));
+    }
+    let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder.is_none_or(Path::is_dir) {
+        true => Ok(()),
+        false => Err(Failure::usage(format!("--qmp {shown}: its folder is not there"))
+            .advise("make the folder first, or name a socket in another one")),
+    }
 }
 
 /// `FILE` or `FILE:PATH`.
@@ -282,6 +297,15 @@ fn as_user(user: &str, script: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_control_socket_is_refused_before_anything_is_declared() {
+        let why = |path: &str| check_qmp(Path::new(path)).unwrap_err().what;
+        assert!(why("/tmp/a,b").contains("without a comma"));
+        assert!(why("/nowhere/at/all/x").contains("its folder is not there"));
+        check_qmp(Path::new("/tmp/x")).unwrap();
+        check_qmp(Path::new("x")).unwrap();
+    }
 
     #[test]
     fn words_reach_the_guest_as_they_are() {

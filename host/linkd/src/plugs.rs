@@ -101,7 +101,7 @@ fn outcome(done: Result<Plugged, Fault>) -> PlugOutcome {
         None => fault.what.clone(),
     });
     match fault.kind {
-        FaultKind::Unreachable => PlugOutcome::Unreachable(why),
+        FaultKind::Unreachable | FaultKind::Gone => PlugOutcome::Unreachable(why),
         FaultKind::Refused => PlugOutcome::Failed(why),
         FaultKind::Kept => PlugOutcome::Kept(why),
     }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-/// Longest message of OpenFlow, bytes: its length has 16 bits.
-pub const MESSAGE_BYTES_MAX: usize = 65_535;
 /// Bytes that are read at once: a long message, or many short ones.
 pub const READ_BYTES: usize = 64 << 10;
 /// Connections of the switch at once: one for each controller that it knows, and some that have not
@@ -25,7 +23,8 @@ pub const ANSWER: Duration = Duration::from_millis(1500);
 /// question. As often as it is told that this proxy is in the path.
 pub const SILENT: Duration = ALIVE;
 /// How long a change of rules is held until links have come back. They do so in some milliseconds;
-/// one of a VM that does not answer is turned by force after 100 ms.
+/// one of a VM that does not answer is turned by force after 100 ms. Where the manager was told to
+/// wait for longer (`--links-silence-ms`), the change passes first.
 pub const HOLD_MAX: Duration = Duration::from_secs(1);
 /// How long the manager makes no link after it was asked to hold them, ms. Half of it must be enough
 /// until the process that watches the switch has heard of the change.
@@ -52,3 +51,6 @@ pub const CONNECT: Duration = Duration::from_secs(10);
 /// How long one side may take nothing of what the other one sends. Open vSwitch gives a connection up
 /// that was silent for 10 s.
 pub const WRITE: Duration = Duration::from_secs(30);
+/// How long a connection may be silent until its other end is asked whether it is there. Open vSwitch
+/// asks so itself after 5 s; one that vanished with its machine would keep its place for ever.
+pub const SILENCE_TO_ASK: Duration = Duration::from_secs(30);

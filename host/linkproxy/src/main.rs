@@ -6,9 +6,6 @@ use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 use vfun_linkproxy::manager::Manager;
 use vfun_linkproxy::place::{Address, ControllerSide, SwitchSide, TlsFiles};
 use vfun_linkproxy::relay::Proxy;
@@ -63,15 +60,7 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let levels = std::env::var("VFUN_LOG").ok().and_then(|v| v.parse().ok());
-    tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::TRACE)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .with_target(false)
-        .finish()
-        .with(levels.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO)))
-        .init();
+    vfun_log::begin();
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {

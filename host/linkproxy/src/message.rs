@@ -1,58 +1,29 @@
 //! Messages of OpenFlow in a stream of bytes.
 
-use crate::limits::MESSAGE_BYTES_MAX;
-
-/// Bytes of a message's header.
-pub const HEADER: usize = 8;
-
-/// Why a stream is no OpenFlow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadLength {
-    /// What the message says of itself.
-    pub length: usize,
-    pub kind: u8,
-}
-
-impl std::fmt::Display for BadLength {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let BadLength { length, kind } = self;
-        write!(
-            f,
-            "a message of type {kind} says that it has {length} bytes, and one has at least {HEADER}: see whether OpenFlow is spoken there"
-        )
-    }
-}
+pub use vfun_links::frames::HEADER;
+use vfun_links::frames::{BadLength, Frames};
 
 /// Bytes of a connection, of which whole messages are taken.
 #[derive(Default)]
-pub struct Messages {
-    bytes: Vec<u8>,
-    at: usize,
-}
+pub struct Messages(Frames);
 
 impl Messages {
     /// Adds bytes as they were received.
     pub fn push(&mut self, bytes: &[u8]) {
-        self.bytes.drain(..self.at);
-        self.at = 0;
-        self.bytes.extend_from_slice(bytes);
+        self.0.push(bytes);
     }
 
     /// Takes the next message, if it is whole.
     ///
     /// # Errors
-    /// It cannot be as long as it says.
-    pub fn take(&mut self) -> Result<Option<Message>, BadLength> {
-        let rest = &self.bytes[self.at..];
-        let Some(header) = rest.first_chunk::<HEADER>() else { return Ok(None) };
-        let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        const { assert!(u16::MAX as usize <= MESSAGE_BYTES_MAX) };
-        if length < HEADER {
-            return Err(BadLength { length, kind: header[1] });
+    /// A sentence: it cannot be as long as it says.
+    pub fn take(&mut self) -> Result<Option<Message>, String> {
+        match self.0.take() {
+            Ok(whole) => Ok(whole.map(|bytes| Message(bytes.to_vec()))),
+            Err(BadLength { length, kind }) => Err(format!(
+                "a message of type {kind} says that it has {length} bytes, and one has at least {HEADER}: see whether OpenFlow is spoken there"
+            )),
         }
-        let Some(whole) = rest.get(..length) else { return Ok(None) };
-        self.at += length;
-        Ok(Some(Message(whole.to_vec())))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Connections: each one of the switch gets one of its own to the controller. If either ends, both do.
 
 use crate::correct::{FromController, FromSwitch, connection};
-use crate::limits::{CONNECT, CONNECTIONS_MAX, READ_BYTES, WRITE};
+use crate::limits::{CONNECT, CONNECTIONS_MAX, READ_BYTES, SILENCE_TO_ASK, WRITE};
 use crate::manager::Manager;
 use crate::message::{Kind, Message, Messages};
 use crate::place::{ControllerSide, SwitchSide};
+use rustix::net::sockopt;
 use std::io::{self, ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -73,6 +74,9 @@ impl Proxy {
         for tcp in [switch.tcp(), controller.tcp()] {
             tcp.set_nodelay(true).map_err(named)?;
             tcp.set_write_timeout(Some(WRITE)).map_err(named)?;
+            let of_kernel = |e: rustix::io::Errno| named(e.into());
+            sockopt::set_socket_keepalive(tcp, true).map_err(of_kernel)?;
+            sockopt::set_tcp_keepidle(tcp, SILENCE_TO_ASK).map_err(of_kernel)?;
         }
         tracing::info!(
             connection = number,
@@ -173,7 +177,7 @@ fn each_message(
             Err(e) => return Err(vfun_tls::of_line(&e)),
         };
         messages.push(&room[..read]);
-        while let Some(message) = messages.take().map_err(|e| e.to_string())? {
+        while let Some(message) = messages.take()? {
             take(message)?;
         }
     }

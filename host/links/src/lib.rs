@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod detect;
+pub mod frames;
 pub mod limits;
 pub mod openflow;
 pub mod ovsdb;

@@ -50,6 +50,8 @@ pub struct Refusal {
 pub enum FaultKind {
     /// QEMU or libvirt cannot be reached, or does not answer.
     Unreachable,
+    /// The VM is not there.
+    Gone,
     /// It refused, or cannot.
     Refused,
     /// The VM has not let go of a device in time.
@@ -72,6 +74,11 @@ impl Fault {
     /// QEMU cannot be reached, or does not answer.
     pub fn unreachable(what: impl Into<String>) -> Self {
         Fault { kind: FaultKind::Unreachable, what: what.into(), advice: None }
+    }
+
+    /// The VM is not there.
+    pub fn gone(what: impl Into<String>) -> Self {
+        Fault { kind: FaultKind::Gone, what: what.into(), advice: None }
     }
 
     /// QEMU refused, or cannot.

@@ -70,7 +70,8 @@ impl Domain<'_> {
                 )
             }
             ChildTrouble::NotStarted(why) => Fault::failed(why),
-            ChildTrouble::Killed(why) => Fault::unreachable(why),
+            // libvirt hangs: that says nothing of the domain.
+            ChildTrouble::Killed(why) => Fault::failed(why),
         })
     }
 
@@ -175,13 +176,14 @@ impl Domain<'_> {
             return Fault::unreachable(format!("libvirt cannot be reached: {sentence}"))
                 .advise("start libvirtd, or name another with --connect URI (virsh's own default is qemu:///system for root)");
         }
-        let fault = Fault::failed(format!("libvirt refused: {sentence}"));
+        let refused = format!("libvirt refused: {sentence}");
         if has("failed to get domain") || has("Domain not found") {
-            return fault.advise(match self.connect {
+            return Fault::gone(refused).advise(match self.connect {
                 Some(uri) => format!("`virsh -c {uri} list` shows the domains there"),
                 None => "`virsh list` shows the domains; --connect names another libvirt".into(),
             });
         }
+        let fault = Fault::failed(refused);
         if has("No more available PCI slots") || has("no available PCI slots") {
             return fault.advise(format!(
                 "the domain needs a free port: virsh edit {}, add <controller type='pci' model='pcie-root-port'/>, and start it again",
@@ -271,7 +273,7 @@ mod tests {
         );
         assert_eq!(f.kind, FaultKind::Unreachable);
         let f = d.refusal("error: failed to get domain 'vm1'");
-        assert!(f.kind == FaultKind::Refused && f.advice.unwrap().contains("virsh list"));
+        assert!(f.kind == FaultKind::Gone && f.advice.unwrap().contains("virsh list"));
         let f = d.refusal(
             "error: Failed to attach device from /dev/stdin error: internal error: No more available PCI slots",
         );

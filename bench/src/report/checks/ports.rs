@@ -19,21 +19,13 @@ pub const FRAME_BYTES: [u32; 2] = [64, 1500];
 
 /// What a row is to reach; none: it is there to be read.
 fn least(row: &PortsRow) -> Option<f64> {
-    use PortsFigure::{
-        DriverMemif, DriverVhost, LinkBothWays, LinkBothWaysCpu, LinkOneWay, LinkOneWayCpu,
-        RingMemif, RingVhost,
-    };
+    use PortsFigure::{DriverMemif, DriverVhost, LinkBothWays, LinkOneWay, RingMemif, RingVhost};
     let [small, long] = FRAME_BYTES;
     let bytes = row.frame_bytes?;
     match row.figure {
         RingMemif | RingVhost | DriverMemif | DriverVhost if bytes == small => Some(SMALL),
         RingMemif | DriverMemif if bytes == long => Some(LONG),
-        // With too few processors for all threads, what counts is how long they work for a frame.
-        LinkOneWay | LinkBothWays if row.is_crowded() => None,
-        LinkOneWayCpu | LinkBothWaysCpu if !row.is_crowded() => None,
-        LinkOneWay | LinkOneWayCpu | LinkBothWays | LinkBothWaysCpu => {
-            Some(if bytes == small { SMALL_LINK } else { LONG_LINK })
-        }
+        LinkOneWay | LinkBothWays => Some(if bytes == small { SMALL_LINK } else { LONG_LINK }),
         _ => None,
     }
 }

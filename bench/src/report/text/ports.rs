@@ -19,9 +19,7 @@ pub(in crate::report) fn names(figure: PortsFigure) -> (&'static str, &'static s
         PortsFigure::DriverMemif => ("net_vfun", "net_memif"),
         PortsFigure::DriverVhost => ("net_vfun", "net_vhost"),
         PortsFigure::LinkOneWay => ("direct", "the switch"),
-        PortsFigure::LinkOneWayCpu => ("direct, of a processor", "the switch"),
         PortsFigure::LinkBothWays => ("direct, both ways", "the switch"),
-        PortsFigure::LinkBothWaysCpu => ("direct, both ways, of a processor", "the switch"),
     }
 }
 
@@ -87,7 +85,7 @@ fn notes(report: &PortsReport) -> String {
     let note = |row: &PortsRow| {
         match &row.left_out {
         Some(why) => Some(format!("{}: left out: {why}\n", name(row))),
-        None => (row.is_crowded() && !row.figure.is_for_processors()).then(|| {
+        None => row.is_crowded().then(|| {
             format!(
                 "{}: {} threads look without a pause, and there are {} processors: the figures mean little\n",
                 name(row),

@@ -2,24 +2,24 @@
 //! two ports, turn by turn. The path of frames alone: nobody makes or withdraws a link here.
 
 use super::PortsRun;
-use super::rounds::{Memory, comes_up};
+use super::rounds::{COMES_UP, Memory, comes_up};
 use crate::lab::{
-    OpenVSwitch, Plan, Testpmd, TestpmdSpec, cpu_time, dpdk_driver, openvswitch, pin, taken_per_s,
-    testpmd,
+    OpenVSwitch, Plan, Testpmd, TestpmdSpec, dpdk_driver, openvswitch, pin, taken_per_s, testpmd,
 };
-use crate::method::{Pair, SLICE, Watch};
+use crate::method::{Pair, Watch};
 use crate::report::checks::FRAME_BYTES;
 use crate::report::{Machine, PortsFigure, PortsReport, PortsRow, Settings};
 use crate::runs::progress;
 use crate::{BenchError, Result};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tempfile::TempDir;
 
 /// Seconds of a run that count.
 const SECONDS: u32 = 3;
-/// Ends, and the switch's thread.
-const SPINNING: usize = 3;
+/// Threads that poll: both ends, and the switch's. Where there are fewer processors, both ends by the switch
+/// are one thread: programs that wait for a processor would be measured otherwise.
+const POLLING: usize = 3;
 
 /// How it is run.
 #[derive(Clone, Debug)]
@@ -32,16 +32,7 @@ pub struct LinksPlan {
     pub dpdk_driver: Option<PathBuf>,
 }
 
-/// What one turn came to.
-#[derive(Clone, Copy)]
-struct LinkTurn {
-    /// Frames a second that the receivers took.
-    per_s: f64,
-    /// Frames for each second of a processor: of both ends, and of the switch.
-    per_cpu_s: f64,
-}
-
-/// Runs it: two programs of DPDK at a time, and a switch that runs all the time. No manager and no guest.
+/// Runs it: programs of DPDK, and a switch that runs all the time. No manager and no guest.
 ///
 /// # Errors
 /// [`BenchError`]: testpmd, Open vSwitch or the driver is not there, or does not do its part.
@@ -52,7 +43,7 @@ pub fn links(plan: &LinksPlan) -> Result<PortsReport> {
     let mut rows = Vec::new();
     for both_ways in [false, true] {
         for bytes in FRAME_BYTES {
-            rows.extend(stage.rows(plan.rounds, bytes, both_ways)?);
+            rows.push(stage.row(plan.rounds, bytes, both_ways)?);
         }
     }
     let processors = machine.cores_usable.unwrap_or(1);
@@ -66,10 +57,18 @@ struct LinkStage {
     driver: PathBuf,
     folder: TempDir,
     switch: OpenVSwitch,
-    /// The processors of each end over a link, and by the switch.
-    direct: [Vec<usize>; 2],
-    by_switch: [Vec<usize>; 2],
+    /// The processors of each end.
+    cpus: [Vec<usize>; 2],
+    /// Both ends by the switch are one program.
+    is_narrow: bool,
     watch: Watch,
+}
+
+/// A program at one end, or at both.
+struct EndSpec<'a> {
+    devices: Vec<String>,
+    mode: &'a str,
+    cpus: &'a [usize],
 }
 
 impl LinkStage {
@@ -82,101 +81,97 @@ impl LinkStage {
         let own = std::env::current_exe().unwrap_or_default();
         let driver = dpdk_driver(plan.dpdk_driver.as_deref(), &own).map_err(BenchError::Options)?;
         let folder = tempfile::tempdir().map_err(|e| BenchError::Switch(e.to_string()))?;
-        let direct = [pins.caller(), pins.service()].map(PortsRun::cpus);
-        let third = pin::allowed().into_iter().find(|cpu| !pins.both().contains(cpu));
-        // Where there is no third processor, the ends share what the switch leaves.
-        let (polls_on, by_switch) = match third.filter(|_| plan.pin) {
-            Some(cpu) => (cpu, direct.clone()),
-            None => (pins.service().unwrap_or_default(), [pin::allowed(), pin::allowed()]),
-        };
+        let cpus = [pins.caller(), pins.service()].map(PortsRun::cpus);
+        let all = pin::allowed();
+        let third = all.iter().find(|cpu| !pins.both().contains(cpu));
+        let polls_on = third.copied().or(pins.service()).unwrap_or_default();
         let switch = OpenVSwitch::start(&programs, &driver, polls_on)?;
-        let watch = Watch::new(&pins.both(), []);
-        Ok(LinkStage { program, driver, folder, switch, direct, by_switch, watch })
+        let (is_narrow, watch) = (all.len() < POLLING, Watch::new(&pins.both(), []));
+        Ok(LinkStage { program, driver, folder, switch, cpus, is_narrow, watch })
     }
 
-    /// The rows of one size: frames a second, and for the same processor time.
-    fn rows(&self, rounds: u32, bytes: u32, both_ways: bool) -> Result<[PortsRow; 2]> {
-        let mut pairs: [Vec<Pair>; 2] = Default::default();
-        let way = if both_ways { "both ways" } else { "one way" };
+    /// The row of one size: frames a second over a link, and by the switch.
+    fn row(&self, rounds: u32, bytes: u32, both_ways: bool) -> Result<PortsRow> {
+        let (figure, way) = match both_ways {
+            false => (PortsFigure::LinkOneWay, "one way"),
+            true => (PortsFigure::LinkBothWays, "both ways"),
+        };
+        if self.is_narrow && !both_ways {
+            let why = format!("it needs {POLLING} processors, one for each thread that polls");
+            return Ok(PortsRow::left_out(figure, bytes, &why));
+        }
+        let mut pairs = Vec::new();
         for round in 0..rounds {
             progress(format_args!("links: {bytes} bytes, {way}, round {} of {rounds}", round + 1));
-            let before = self.watch.marks();
-            let from = Instant::now();
+            let (before, from) = (self.watch.marks(), Instant::now());
             // Each begins in turns: what drifts hits both alike.
             let first = round % 2 == 0;
             let one = self.turn(first, bytes, both_ways, round)?;
             let other = self.turn(!first, bytes, both_ways, round)?;
             let disturbed = self.watch.marks().since(&before).spoils(from.elapsed());
-            let (own, base) = if first { (one, other) } else { (other, one) };
-            let pair =
-                |of: fn(&LinkTurn) -> f64| Pair { figure: of(&own), base: of(&base), disturbed };
-            pairs[0].push(pair(|b| b.per_s));
-            pairs[1].push(pair(|b| b.per_cpu_s));
+            let (figure, base) = if first { (one, other) } else { (other, one) };
+            pairs.push(Pair { figure, base, disturbed });
         }
-        let figures = if both_ways {
-            [PortsFigure::LinkBothWays, PortsFigure::LinkBothWaysCpu]
-        } else {
-            [PortsFigure::LinkOneWay, PortsFigure::LinkOneWayCpu]
-        };
-        Ok([0, 1].map(|n| PortsRow::rounds(figures[n], bytes, &pairs[n]).spun(SPINNING as u32)))
+        let polling = if self.is_narrow { POLLING - 1 } else { POLLING };
+        Ok(PortsRow::rounds(figure, bytes, &pairs).spun(polling as u32))
     }
 
-    fn turn(&self, direct: bool, bytes: u32, both_ways: bool, round: u32) -> Result<LinkTurn> {
+    /// Frames a second that arrive.
+    fn turn(&self, direct: bool, bytes: u32, both_ways: bool, round: u32) -> Result<f64> {
         let way = if direct { "direct" } else { "switch" };
         let name = format!("{way}-{bytes}-{both_ways}-{round}");
-        let (devices, _memory) = if direct {
-            let memory = Memory::new()?;
-            (memory.ends(), vec![memory])
-        } else {
-            let ports = [Memory::new()?, Memory::new()?];
-            let ends = ports.each_ref().map(Memory::ends);
-            // Of two devices in one program, each needs a name of its own.
-            let second = ends[1][1].replacen("net_vfun0", "net_vfun1", 1);
-            self.switch.join(&[ends[0][1].clone(), second])?;
-            ([ends[0][0].clone(), ends[1][0].clone()], Vec::from(ports))
-        };
+        let memory = [Memory::new()?, Memory::new()?];
+        let [a, b] = memory.each_ref().map(Memory::ends);
+        // Of two devices in one program, each needs a name of its own.
+        let second = |device: &str| device.replacen("net_vfun0", "net_vfun1", 1);
         let modes = if both_ways { ["flowgen"; 2] } else { ["rxonly", "txonly"] };
-        let cpus = if direct { &self.direct } else { &self.by_switch };
-        let start = |n: usize| {
-            Testpmd::start(&TestpmdSpec {
+        let end = |n: usize, devices| EndSpec { devices, mode: modes[n], cpus: &self.cpus[n] };
+        let [near, far] = a;
+        let ends = if direct {
+            vec![end(0, vec![near]), end(1, vec![far])]
+        } else {
+            let [last, switched] = b;
+            self.switch.join(&[far, second(&switched)])?;
+            match self.is_narrow {
+                true => vec![end(0, vec![near, second(&last)])],
+                false => vec![end(0, vec![near]), end(1, vec![last])],
+            }
+        };
+        let mut running = Vec::new();
+        for (n, end) in ends.iter().enumerate() {
+            let mut program = Testpmd::start(&TestpmdSpec {
                 program: &self.program,
                 driver: Some(&self.driver),
                 folder: self.folder.path(),
                 name: &format!("{name}-{n}"),
-                device: &devices[n],
-                mode: modes[n],
+                devices: &end.devices.iter().map(String::as_str).collect::<Vec<_>>(),
+                mode: end.mode,
                 bytes,
-                cpus: &cpus[n],
-            })
-        };
-        let mut first = start(0)?;
-        comes_up(&mut first)?;
-        let mut second = start(1)?;
-        let pids = [Some(first.id()), Some(second.id()), self.switch.id()];
-        let used = || pids.iter().flatten().filter_map(|pid| cpu_time(*pid)).sum::<Duration>();
-        if both_ways {
-            counted(&mut [&mut first, &mut second], used)
-        } else {
-            counted(&mut [&mut first], used)
+                cpus: end.cpus,
+            })?;
+            comes_up(&mut program)?;
+            running.push((program, end.devices.len()));
         }
+        let receivers = if both_ways { running.len() } else { 1 };
+        counted(&mut running[..receivers])
     }
 }
 
-/// Frames that programs take, when frames came to each.
-fn counted(receivers: &mut [&mut Testpmd], used: impl Fn() -> Duration) -> Result<LinkTurn> {
-    let until = || Instant::now() + super::rounds::COMES_UP;
+/// Frames a second that programs with so many ports take, when frames came to each.
+fn counted(receivers: &mut [(Testpmd, usize)]) -> Result<f64> {
+    let until = || Instant::now() + COMES_UP;
     let nothing = |of: &Testpmd| BenchError::Testpmd(format!("no frames came: {}", of.words()));
-    for of in receivers.iter_mut() {
+    for (of, _) in receivers.iter_mut() {
         let busy = |line: &str| taken_per_s(line).filter(|&per_s| per_s > 0.0);
         of.await_line(until(), busy)?.ok_or_else(|| nothing(of))?;
     }
-    let before = used();
     let mut frames = 0.0;
     for _ in 0..SECONDS {
-        for of in receivers.iter_mut() {
-            frames += of.await_line(until(), taken_per_s)?.ok_or_else(|| nothing(of))?;
+        for (of, ports) in receivers.iter_mut() {
+            for _ in 0..*ports {
+                frames += of.await_line(until(), taken_per_s)?.ok_or_else(|| nothing(of))?;
+            }
         }
     }
-    let spent = (used() - before).as_secs_f64().max(SLICE.as_secs_f64());
-    Ok(LinkTurn { per_s: frames / f64::from(SECONDS), per_cpu_s: frames / spent })
+    Ok(frames / f64::from(SECONDS))
 }

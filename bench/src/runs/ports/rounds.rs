@@ -229,7 +229,7 @@ impl Stage<'_> {
                 driver: self.driver.as_deref().filter(|_| way == VFUN),
                 folder: self.folder.path(),
                 name: &format!("{}-{mode}", self.count),
-                device: &devices[end],
+                devices: &[&devices[end]],
                 mode,
                 bytes,
                 cpus: &PortsRun::cpus(cpu),

@@ -6,7 +6,10 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use vfun_admin::links::FlowRow;
+use vfun_linkproxy::correct::Sums;
+use vfun_linkproxy::limits::{HELD_FOR, SILENT};
 use vfun_linkproxy::manager::Manager;
 use vfun_linkproxy::place::{ControllerSide, SwitchSide, TlsFiles};
 use vfun_linkproxy::relay::Proxy;
@@ -219,4 +222,33 @@ fn another_bridge_is_not_let_in() {
     let (mut third, mut controller) = rig.connect();
     third.write_all(&features(7)).unwrap();
     assert_eq!(read(&mut controller, 32), features(7));
+}
+
+#[test]
+fn changes_behind_one_that_was_not_held_do_not_wait_each() {
+    let rig = Rig::new(true);
+    rig.said.lock().unwrap().direct = usize::MAX;
+    let mut tries = 0..20;
+    let quick = tries.any(|_| {
+        rig.manager.before_change();
+        let (asked, began) = (rig.said.lock().unwrap().holds, Instant::now());
+        assert!(asked > 0, "the first one waits");
+        (0..100).for_each(|_| rig.manager.before_change());
+        // On a busy machine the pause is over meanwhile.
+        began.elapsed() < HELD_FOR / 2 && rig.said.lock().unwrap().holds == asked
+    });
+    assert!(quick, "each asks");
+}
+
+#[test]
+fn a_manager_that_does_not_answer_is_not_asked_for_each_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("admin.sock");
+    let asks = Arc::new(Manager::new(socket.clone(), "br0".into(), false));
+    assert!(asks.rows().is_none(), "nobody is there");
+    let began = Instant::now();
+    let _said = manager(&socket);
+    let soon = asks.rows();
+    assert!(soon.is_none() || began.elapsed() >= SILENT / 2, "it was asked at once");
+    until("it is asked again", || asks.rows().is_some());
 }

@@ -7,14 +7,12 @@ mod request;
 pub use flow::{ActionFault, Flow, FlowKey, Instructions, Match, Step, Update};
 pub use request::Request;
 
-use crate::limits::OPENFLOW_BYTES_MAX;
+use crate::frames::{Frames, HEADER};
 
 /// OpenFlow 1.4, as messages name it.
 const VERSION: u8 = 5;
 /// Versions that a switch's greeting may name, with room for later ones.
 const VERSIONS: std::ops::RangeInclusive<u8> = 1..=15;
-/// Bytes of a message's header.
-const HEADER: usize = 8;
 /// Ports from here on have a meaning of their own, such as NORMAL.
 const RESERVED_PORTS: u32 = 0xffff_ff00;
 /// Bytes that are not OpenFlow 1.4. The connection is of no more use.
@@ -136,36 +134,22 @@ pub enum Message {
 
 /// Bytes of a connection, of which messages are taken.
 #[derive(Default)]
-pub struct Messages {
-    bytes: Vec<u8>,
-    at: usize,
-}
+pub struct Messages(Frames);
 
 impl Messages {
     /// Adds bytes as they were received.
     pub fn push(&mut self, bytes: &[u8]) {
-        self.bytes.drain(..self.at);
-        self.at = 0;
-        self.bytes.extend_from_slice(bytes);
+        self.0.push(bytes);
     }
 
     /// Takes the next message, if it is whole.
     pub fn take(&mut self) -> Result<Option<Message>, Malformed> {
-        let rest = &self.bytes[self.at..];
-        let Some(header) = rest.first_chunk::<HEADER>() else { return Ok(None) };
         // What is not OpenFlow at all would be waited for, up to its length.
-        if !VERSIONS.contains(&header[0]) {
+        if self.0.header().is_some_and(|header| !VERSIONS.contains(&header[0])) {
             return Err(Malformed::Wrong("version"));
         }
-        let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        const { assert!(u16::MAX as usize <= OPENFLOW_BYTES_MAX) };
-        if length < HEADER {
-            return Err(Malformed::Wrong("length"));
-        }
-        let Some(whole) = rest.get(..length) else { return Ok(None) };
-        let message = message(whole)?;
-        self.at += length;
-        Ok(Some(message))
+        let whole = self.0.take().map_err(|_| Malformed::Wrong("length"))?;
+        whole.map(message).transpose()
     }
 }
 

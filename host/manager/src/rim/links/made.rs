@@ -17,6 +17,8 @@ pub(super) struct MadeWindow {
     idle: Option<u64>,
     /// It goes out, and is not used again.
     leaves: Option<[WayOut; 2]>,
+    /// Why it could not be taken out of a VM, when that was tried last.
+    why: [Option<String>; 2],
 }
 
 impl MadeWindow {
@@ -54,6 +56,19 @@ impl MadeWindow {
     /// One has let go of it.
     pub fn has_left(&mut self, vm: usize) {
         self.set(vm, WayOut::Gone);
+        self.why[vm] = None;
+    }
+
+    /// One could not be asked, or refused. Whether that is news.
+    pub fn refused(&mut self, vm: usize, again: u64, why: String) -> bool {
+        self.stays(vm, again);
+        self.why[vm].replace(why.clone()) != Some(why)
+    }
+
+    /// Why it could not be taken out of its VMs, by these.
+    pub fn troubles(&self) -> impl Iterator<Item = (usize, &str)> {
+        let all = self.why.iter().enumerate();
+        all.filter(|_| self.leaves()).filter_map(|(vm, why)| Some((vm, why.as_deref()?)))
     }
 
     /// One has not, and is asked again, then.
@@ -96,6 +111,17 @@ mod tests {
         assert!(made.leaves() && made.due(1200) == [0, 1]);
         made.look(1201, true, 100);
         assert!(made.leaves(), "it is not used again");
+    }
+
+    #[test]
+    fn what_keeps_it_is_news_once() {
+        let mut made = MadeWindow::default();
+        made.leave(0);
+        assert!(made.refused(1, 10, "no".into()) && !made.refused(1, 20, "no".into()));
+        assert!(made.refused(1, 30, "never".into()) && made.due(30) == [0, 1]);
+        assert_eq!(made.troubles().collect::<Vec<_>>(), [(1, "never")]);
+        made.has_left(1);
+        assert_eq!(made.troubles().count(), 0);
     }
 
     #[test]

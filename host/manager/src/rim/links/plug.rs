@@ -301,8 +301,9 @@ impl Daemon {
         match ordered {
             Ok(()) => made.asked(of.1),
             Err(why) => {
-                made.stays(of.1, clock_after(LINK_REST));
-                tracing::debug!("window {window} cannot be taken out of VM {vm} now: {why}");
+                if made.refused(of.1, clock_after(LINK_REST), why.clone()) {
+                    tracing::warn!("window {window} cannot be taken out of VM {vm} now: {why}");
+                }
             }
         }
     }
@@ -321,8 +322,9 @@ impl Daemon {
             // Nobody is there who could have it.
             PlugOutcome::Unreachable(_) if control.is_none() => made.has_left(of.1),
             PlugOutcome::Failed(why) | PlugOutcome::Unreachable(why) => {
-                made.stays(of.1, clock_after(LINK_REST));
-                tracing::warn!("window {window} could not be taken out of VM {vm}: {why}");
+                if made.refused(of.1, clock_after(LINK_REST), why.clone()) {
+                    tracing::warn!("window {window} could not be taken out of VM {vm}: {why}");
+                }
             }
             PlugOutcome::Kept(why) => {
                 made.stays(of.1, clock_after(LINK_OUT_AGAIN));
@@ -344,14 +346,24 @@ impl Daemon {
         }
     }
 
-    /// VMs that keep a window, for people.
+    /// VMs that keep a window, and windows that cannot be taken out of some, for people.
     pub(in crate::rim) fn stuck_troubles(&self) -> Vec<String> {
         let said = |(control, window): (&WindowId, &String)| {
             let a = self.rim.windows.get(control)?;
             let vm = self.vm_words(a.client, a.vm.as_deref()?);
             Some(keeps(&vm, window))
         };
-        self.links.made.stuck.iter().filter_map(said).collect()
+        let stays = self.links.made.all.iter().flat_map(|(id, made)| {
+            made.troubles().filter_map(|(at, why)| {
+                let note = self.rim.further.get(id)?.note();
+                let vm = self.vm_words(note.peers[at].client, &note.peers[at].vm);
+                Some(format!(
+                    "window {} is still in VM {vm}, and could not be taken out: {why}",
+                    note.name
+                ))
+            })
+        });
+        self.links.made.stuck.iter().filter_map(said).chain(stays).collect()
     }
 }
 

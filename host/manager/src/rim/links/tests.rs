@@ -202,6 +202,16 @@ fn line() -> [WindowMemory; 2] {
     [WindowMemory::of_sides(a.clone(), b.reader()), WindowMemory::of_sides(b, a.reader())]
 }
 
+/// One client, and the function that gives ports.
+fn catalog(manifest: &str) -> Catalog {
+    let mut catalog = Catalog::default();
+    let client = crate::manifest::client(Path::new("c.toml"), manifest, 1).unwrap();
+    catalog.clients.insert(1, client);
+    let ports = crate::core::ports::built_in(9);
+    catalog.functions.insert(ports.name.clone(), ports);
+    catalog
+}
+
 impl Rig {
     fn new() -> Self {
         let mut rig = Self::with(CLIENT);
@@ -216,12 +226,7 @@ impl Rig {
     fn with(manifest: &str) -> Self {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let mut m = Daemon::in_folder(dir.path());
-        let mut catalog = Catalog::default();
-        let client = crate::manifest::client(Path::new("c.toml"), manifest, 1).unwrap();
-        catalog.clients.insert(1, client);
-        let ports = crate::core::ports::built_in(9);
-        catalog.functions.insert(ports.name.clone(), ports);
-        m.push(Event::Catalog(catalog));
+        m.push(Event::Catalog(catalog(manifest)));
         m.settle();
         let windows = ["a", "b"].map(|vm| window_up(&mut m, vm));
         m.look_after_switches();

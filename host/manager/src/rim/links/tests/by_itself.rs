@@ -16,6 +16,9 @@ const REACHED: &str = "name = \"web\"\n\
     [vm.a]\nqmp = \"/run/a.qmp\"\n[vm.a.ports.eth1]\nway = \"dpdk\"\ntap = \"a1\"\nring = \"64 KiB\"\n\
     [vm.b]\nlibvirt = \"dom-b\"\n[vm.b.ports.eth1]\nway = \"dpdk\"\ntap = \"b1\"\nring = \"64 KiB\"\n";
 
+/// What of these lines is about VM A.
+const ONLY_A: &str = "[vm.a]\nqmp = \"/run/a.qmp\"\n[vm.a.ports.eth1]\nway = \"dpdk\"\ntap = \"a1\"\nring = \"64 KiB\"\n";
+
 /// A rig with the process that plugs.
 struct Plugging {
     rig: Rig,
@@ -266,4 +269,34 @@ fn so_many_windows_are_made_and_no_more() {
     }
     let why = p.rig.m.make_windows(&both).remove(&vms).expect("too many");
     assert!(why.contains("as many as can be"), "{why}");
+}
+
+#[test]
+fn a_vm_lets_go_of_what_it_shares_with_one_that_is_declared_no_more() {
+    let mut p = Plugging::new(60_000);
+    p.linked();
+    let name = p.made().unwrap().name;
+    p.rig.m.push(Event::Catalog(catalog(&REACHED.replace(ONLY_A, ""))));
+    p.rig.m.settle();
+    p.rig.m.look_after_further();
+    p.until(|p| p.orders_out() == 1);
+    let order = p.orders.last().unwrap();
+    assert_eq!(order.vmm, PlugAt::Libvirt("dom-b".into()));
+    assert_eq!(order.id, vfun_admin::window::device_id(&name));
+    assert!(p.made().is_none() && p.has.len() == 1);
+}
+
+#[test]
+fn a_window_that_cannot_be_taken_out_is_shown() {
+    let mut p = Plugging::new(50);
+    p.linked();
+    p.out = PlugOutcome::Failed("libvirt hangs".into());
+    p.rig.m.links_off("a1", "b1", true);
+    p.until(|p| p.rig.m.stuck_troubles().len() == 2);
+    let troubles = p.rig.m.stuck_troubles();
+    assert!(troubles[0].contains("is still in VM web/a") && troubles[0].contains("libvirt hangs"));
+    // The process ends in the middle: that does not say that a VM has let go of it.
+    p.rig.m.links_ended();
+    (0..20).for_each(|_| p.rig.pump());
+    assert!(p.made().is_some());
 }
