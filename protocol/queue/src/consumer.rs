@@ -93,10 +93,10 @@ impl<M: Memory, const N: usize> Consumer<M, N> {
         }
     }
 
-    /// Asks for the line of the next entry, without waiting.
+    /// Asks for the line of an entry that is to be taken later, so many after the next one, without waiting.
     #[inline(always)]
-    pub fn prefetch(&self) {
-        self.header.mem.prefetch(self.places.word(self.consumed));
+    pub fn prefetch(&self, ahead: u64) {
+        self.header.mem.prefetch(self.places.word(self.consumed.wrapping_add(ahead)));
     }
 
     /// Counts the entry that [`Consumer::copy_next`] copied.

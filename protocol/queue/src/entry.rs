@@ -67,7 +67,7 @@ impl<const N: usize> Entry<N> {
     #[inline(always)]
     pub(crate) fn write(&self, mem: &impl Memory, at: usize, position: u64, order: Ordering) {
         let (first, rest) = self.0.split_at(WORD);
-        mem.write(at + 1, rest);
+        mem.write_words(at + 1, rest);
         let first = u64::from_le_bytes(first.try_into().expect("a word"));
         let word = first & !u64::from(u32::MAX) | u64::from(stamp(position));
         mem.store(at, word, order);

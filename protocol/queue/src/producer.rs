@@ -107,6 +107,12 @@ impl<M: Memory, const N: usize> Producer<M, N> {
         Ok(entries.len())
     }
 
+    /// Asks for the line of an entry that is to be produced later, so many after the next one, without waiting.
+    #[inline(always)]
+    pub fn prefetch(&self, ahead: u64) {
+        self.header.mem.prefetch_own(self.places.word(self.produced.wrapping_add(ahead)));
+    }
+
     /// Entries that fit. The consumer's count is only loaded where fewer than
     /// `wanted` are known to fit.
     ///

@@ -1,6 +1,6 @@
 //! Queues of work: a queue of lines, and beside each line an extension for what does not fit.
 
-use crate::limits::{ENTRY_BYTES, EXTENSION_MAX};
+use crate::limits::{ENTRY_BYTES, EXTENSION_MAX, LINES_AHEAD};
 use crate::receive::ReceiveEntry;
 use crate::send::{self, BadEntry, SendBody, SendEntry, SendHead};
 use vfun_queue::layout::ENTRIES_OFF;
@@ -146,7 +146,10 @@ impl<M: Memory> WorkProducer<M> {
         }
         match self.queue.produce(&[entry]).map_err(PostError::Broken)? {
             0 => Err(PostError::Full),
-            _ => Ok(position),
+            _ => {
+                self.queue.prefetch(LINES_AHEAD);
+                Ok(position)
+            }
         }
     }
 }

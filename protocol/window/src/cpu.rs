@@ -63,3 +63,16 @@ pub fn prefetch<T>(p: *const T) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = p;
 }
+
+/// Asks for the line at `p`, to be written, without waiting. Harmless for any address.
+#[inline(always)]
+pub fn prefetch_write<T>(p: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch never faults, whatever the address. In assembly, because the compiler asks for a line to be
+    // read where it is not told that the processor has this instruction; one that lacks it does nothing.
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) p, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = p;
+}

@@ -25,6 +25,8 @@ pub trait Memory {
     fn sub_own(&self, index: usize, value: u64, order: Ordering) -> u64;
     /// Asks for a line that the peer writes, without waiting.
     fn prefetch(&self, _index: usize) {}
+    /// Asks for a line of one's own, to be written, without waiting.
+    fn prefetch_own(&self, _index: usize) {}
 
     /// Copies whole words that the peer writes into private memory, each once
     /// and in any order. What the peer writes meanwhile is seen or not.
@@ -42,6 +44,13 @@ pub trait Memory {
         for (i, bytes) in from.as_chunks::<WORD>().0.iter().enumerate() {
             self.store(index + i, u64::from_le_bytes(*bytes), Ordering::Relaxed);
         }
+    }
+
+    /// The same of a few words, each stored by itself: what was put together from parts goes from registers to the queue. A
+    /// processor that loads more at once than was stored at once waits for it.
+    #[inline(always)]
+    fn write_words(&self, index: usize, from: &[u8]) {
+        self.write(index, from);
     }
 
     /// Publishes one's own line from word `at` on: at most 48 `bytes` behind its first
@@ -151,12 +160,20 @@ impl Memory for WindowMemory {
         self.theirs.prefetch(index);
     }
     #[inline(always)]
+    fn prefetch_own(&self, index: usize) {
+        self.mine.prefetch_write(index);
+    }
+    #[inline(always)]
     fn read(&self, index: usize, to: &mut [u8]) {
         self.theirs.read(WORD * index, to).expect("an index of one's own lies inside");
     }
     #[inline(always)]
     fn write(&self, index: usize, from: &[u8]) {
         self.mine.write(WORD * index, from).expect("an index of one's own lies inside");
+    }
+    #[inline(always)]
+    fn write_words(&self, index: usize, from: &[u8]) {
+        self.mine.write_words(index, from);
     }
     #[inline(always)]
     fn publish(&self, at: usize, first: u64, second: u64, bytes: &[u8]) {

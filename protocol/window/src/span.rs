@@ -284,6 +284,26 @@ impl WriteSpan {
         WriteLine(self.0.line(index))
     }
 
+    /// Stores whole words from word `index` on, each once. Panics outside the span, as [`ReadSpan::load`].
+    #[inline(always)]
+    pub fn write_words(&self, index: usize, from: &[u8]) {
+        let words = from.as_chunks::<8>().0;
+        assert!(index.saturating_add(words.len()) <= self.len / 8, "words outside their span");
+        for (i, word) in words.iter().enumerate() {
+            // SAFETY: as in `word`: the last one ends inside the mapping, as was checked.
+            let to = unsafe { AtomicU64::from_ptr(self.ptr.add((index + i) * 8).cast()) };
+            to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+    }
+
+    /// Asks for the line that holds word `index`, to be written, without waiting.
+    #[inline(always)]
+    pub fn prefetch_write(&self, index: usize) {
+        if index.saturating_mul(8) < self.len {
+            crate::cpu::prefetch_write(self.ptr.wrapping_add(index * 8));
+        }
+    }
+
     /// Adds to a word, returning what it was.
     #[inline]
     pub fn fetch_add(&self, index: usize, value: u64, order: Ordering) -> u64 {

@@ -7,6 +7,7 @@ use crate::payload::Payload;
 use crate::slab::{CqId, ProgramId};
 use vfun_queue::Memory;
 use vfun_verbs::flags::send::SIGNALED;
+use vfun_verbs::limits::LINES_AHEAD;
 use vfun_verbs::{AsyncKind, Completion, QpState, QpType, Status};
 
 impl<M: Memory, P: Payload> Engine<M, P> {
@@ -27,6 +28,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         if !matches!(cq.queue.produce(&[done.entry()]), Ok(1)) {
             return self.overrun(at);
         }
+        cq.queue.prefetch(LINES_AHEAD);
         if cq.has_channel && cq.events.completed(&cq.queue, solicited) {
             let (program, cq) = (ProgramId(cq.program), CqId(at));
             self.events.push(Event::Completed { program, cq });
@@ -92,7 +94,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         qp.current.is = false;
         qp.wait = None;
         // A long copy gave the program time to post it: it comes while this one completes.
-        qp.sends.queue().prefetch();
+        qp.sends.queue().prefetch(0);
         let is_drained = qp.state == QpState::Sqd;
         if qp.fixed.all_signaled || qp.current.entry.head.flags & SIGNALED != 0 {
             let (cq, done) = (qp.fixed.send_cq, qp.sent(Status::Success));
