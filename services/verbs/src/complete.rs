@@ -14,13 +14,14 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     /// Puts a completion into a queue, and tells who asked for an event.
     #[inline(never)]
     pub(crate) fn complete(&mut self, at: u32, done: &Completion, solicited: bool) {
-        self.put(at, done, solicited);
+        self.put(at, done);
+        self.answer(at, solicited);
     }
 
     /// The same where it is most of what is done: the completion's fields go from registers to the queue. By way of memory
     /// a processor waits for them, because they are stored one by one and loaded together.
     #[inline(always)]
-    fn put(&mut self, at: u32, done: &Completion, solicited: bool) {
+    fn put(&mut self, at: u32, done: &Completion) {
         let cq = &mut self.cqs[at];
         if cq.failed {
             return;
@@ -29,9 +30,23 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             return self.overrun(at);
         }
         cq.queue.prefetch(LINES_AHEAD);
-        if cq.has_channel && cq.events.completed(&cq.queue, solicited) {
+    }
+
+    /// Tells the program of what was put into a queue, if it asked (R-VRB-8).
+    #[inline(always)]
+    fn answer(&mut self, at: u32, solicited: bool) {
+        let cq = &mut self.cqs[at];
+        if !cq.failed && cq.has_channel && cq.events.completed(&cq.queue, solicited) {
             let (program, cq) = (ProgramId(cq.program), CqId(at));
             self.events.push(Event::Completed { program, cq });
+        }
+    }
+
+    /// The same of what [`Engine::finish`] put there. Once for a turn: the fence waits for all that was copied before it.
+    #[inline]
+    pub(crate) fn answer_owed(&mut self) {
+        if let Some(at) = self.owed.take() {
+            self.answer(at, false);
         }
     }
 
@@ -85,7 +100,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         self.events.push(Event::Async { program: ProgramId(program), kind, object });
     }
 
-    /// The entry is done.
+    /// The entry is done. Who asked for an event is told by [`Engine::answer_owed`].
     #[inline]
     pub(crate) fn finish(&mut self, at: u32) {
         let qp = &mut self.qps[at];
@@ -98,7 +113,8 @@ impl<M: Memory, P: Payload> Engine<M, P> {
         let is_drained = qp.state == QpState::Sqd;
         if qp.fixed.all_signaled || qp.current.entry.head.flags & SIGNALED != 0 {
             let (cq, done) = (qp.fixed.send_cq, qp.sent(Status::Success));
-            self.put(cq, &done, false);
+            self.put(cq, &done);
+            self.owed = Some(cq);
         }
         if is_drained {
             self.tell_drained(at);

@@ -58,6 +58,8 @@ pub struct Engine<M, P> {
     pub(crate) first_timer: u64,
     /// As in [`crate::Ran`].
     pub(crate) more: bool,
+    /// The completion queue of the sends of this turn, if something was put there and nobody was told.
+    pub(crate) owed: Option<u32>,
     /// Empty between two uses: its memory is used again.
     pub(crate) rung: Vec<u32>,
 }
@@ -88,6 +90,7 @@ impl<M: Memory, P: Payload> Engine<M, P> {
             timers: BTreeSet::new(),
             first_timer: u64::MAX,
             more: false,
+            owed: None,
             rung: Vec::new(),
         }
     }

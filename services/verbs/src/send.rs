@@ -2,7 +2,7 @@
 
 use crate::access::{Side, View, Wrong};
 use crate::engine::{Engine, Regions};
-use crate::limits::{ENTRIES_A_TURN, PATIENCE_NS, SLICE};
+use crate::limits::{ENTRIES_A_TURN, PATIENCE_NS, SLICE, SLICES_ALONE};
 use crate::payload::Payload;
 use crate::qp::{Qp, Wait, Waits};
 use crate::times;
@@ -56,7 +56,7 @@ pub(crate) const INVALID: Fault = Fault::Theirs(Refusal {
 
 impl<M: Memory, P: Payload> Engine<M, P> {
     pub(crate) fn send_turn(&mut self, at: u32) -> bool {
-        let (mut left, mut worked) = (SLICE, false);
+        let (mut left, mut slices, mut worked) = (SLICE, 1, false);
         for _ in 0..ENTRIES_A_TURN {
             match self.qps[at].take_send() {
                 Ok(true) => {}
@@ -68,16 +68,25 @@ impl<M: Memory, P: Payload> Engine<M, P> {
                 }
             }
             match self.step(at, &mut left) {
-                Ok(Step::Done) => worked = true,
-                Ok(Step::More) => return true,
+                Ok(Step::Done | Step::More) => worked = true,
                 Err(fault) if self.fault(at, fault) => worked = true,
                 Err(_) => break,
             }
             if left == 0 {
-                break;
+                if slices >= SLICES_ALONE || !self.is_alone(at) {
+                    break;
+                }
+                (left, slices) = (SLICE, slices + 1);
             }
         }
+        self.answer_owed();
         worked
+    }
+
+    /// Whether nobody else has work, so that nobody waits for a turn.
+    fn is_alone(&self, at: u32) -> bool {
+        let program = &self.programs[self.qps[at].fixed.program];
+        self.programs.count() == 1 && program.active.len() == 1
     }
 
     #[inline]
