@@ -264,15 +264,15 @@ impl TroubleScene {
         healthy(first);
     }
 
-    /// All is as before.
-    fn mends(&mut self, trouble: Trouble) {
+    /// All is as before. `boots`: how often the second VM had booted before the trouble.
+    fn mends(&mut self, trouble: Trouble, boots: u64) {
         ok(&self.pair.guests[0], "killall -q vfun-vm-app; true");
         match trouble {
             Trouble::Stopped => signal(self.pair.guests[1].pid(), Signal::CONT),
             Trouble::Killed => self.pair.boots(1),
             Trouble::StartedAgain => {
                 let second = &self.pair.guests[1];
-                second.wait_boots(second.boots().max(2), Duration::from_secs(120)).unwrap();
+                second.wait_boots(boots + 1, Duration::from_secs(120)).unwrap();
                 self.pair.prepares(1);
             }
             Trouble::Scribbles => drop(ok(&self.pair.guests[1], "killall vfun-vm-app; true")),
@@ -287,7 +287,7 @@ impl TroubleScene {
     }
 
     fn tries(&mut self, trouble: Trouble, when: When) -> TroubleFound {
-        let ended = self.ended();
+        let (ended, boots) = (self.ended(), self.pair.guests[1].boots());
         self.whys.take();
         self.sends();
         let first = self.others.look();
@@ -300,7 +300,7 @@ impl TroubleScene {
         let (before, meanwhile) = (rate(first, second), rate(second, third));
         self.is_on_the_switch();
         let ended = self.ended() - ended;
-        self.mends(trouble);
+        self.mends(trouble, boots);
         TroubleFound {
             back: (back - begin).as_secs_f64() * 1e3,
             whys: self.whys.take(),
