@@ -70,11 +70,15 @@ impl Daemon {
     pub(super) fn plug_for_links(&mut self, apart: &BTreeSet<[VmId; 2]>) {
         let now = self.now();
         let missing = self.unplugged(apart);
-        let further = &self.rim.further;
-        self.links.plugs.0.retain(|of, asked| {
-            let waits = asked.is_under_way && further.contains_key(&of.0);
-            waits || now < asked.until || missing.iter().any(|m| m.0 == *of)
+        let mut plugs = std::mem::take(&mut self.links.plugs);
+        plugs.0.retain(|of, asked| {
+            let d = self.rim.further.get(&of.0);
+            let waits = asked.is_under_way && d.is_some();
+            // What came is asked for at once if it goes.
+            let rests = now < asked.until && !d.is_some_and(|d| self.is_plugged(d, of.1));
+            waits || rests || missing.iter().any(|m| m.0 == *of)
         });
+        self.links.plugs = plugs;
         for (of, vm, window) in missing {
             let asked = self.links.plugs.0.get(&of);
             if asked.is_some_and(|asked| asked.is_under_way || now < asked.until) {

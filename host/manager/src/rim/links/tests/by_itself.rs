@@ -260,6 +260,18 @@ fn a_plug_that_takes_long_is_not_asked_for_again() {
 }
 
 #[test]
+fn a_window_that_somebody_took_out_goes_in_again_at_once() {
+    let mut p = Plugging::new(60_000);
+    p.linked();
+    p.rig.plug(false);
+    for _ in 0..50 {
+        p.rig.pump();
+        p.serve();
+    }
+    assert_eq!(p.orders.len(), 3, "{:?}", p.rig.row());
+}
+
+#[test]
 fn so_many_windows_are_made_and_no_more() {
     let mut p = Plugging::new(60_000);
     let vms = ["a", "b"].map(|vm| VmId { client: 1, vm: vm.into() });
