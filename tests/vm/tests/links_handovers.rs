@@ -301,7 +301,11 @@ impl CostScene {
     /// A thousand changes a second, while withdrawals are measured among many rules.
     fn many_rules(&self) {
         let rule = |n: usize, to: usize| {
-            format!("priority=100,in_port=77,ip,nw_dst=11.0.{}.{},actions=output:{to}\n", n / 256, n % 256)
+            format!(
+                "priority=100,in_port=77,ip,nw_dst=11.0.{}.{},actions=output:{to}\n",
+                n / 256,
+                n % 256
+            )
         };
         self.add_flows(&(0..RULES).map(|n| rule(n, 1)).collect::<String>());
         let (over, changes) = (AtomicBool::new(false), std::sync::atomic::AtomicUsize::new(0));
