@@ -5,7 +5,9 @@ use super::made::MadeWindow;
 use super::serve::MadeFor;
 use crate::core::WindowId;
 use crate::core::catalog::VmId;
-use crate::limits::{LINK_OUT_AGAIN, LINK_REST, LINK_WINDOW_BYTES, LINK_WINDOWS_MAX};
+use crate::limits::{
+    LINK_CAME_REST, LINK_OUT_AGAIN, LINK_REST, LINK_WINDOW_BYTES, LINK_WINDOWS_MAX,
+};
 use crate::rim::Daemon;
 use crate::rim::verdicts::PlugOf;
 use rustix::fs::FallocateFlags;
@@ -74,9 +76,10 @@ impl Daemon {
         plugs.0.retain(|of, asked| {
             let d = self.rim.further.get(&of.0);
             let waits = asked.is_under_way && d.is_some();
-            // What came is asked for at once if it goes.
-            let rests = now < asked.until && !d.is_some_and(|d| self.is_plugged(d, of.1));
-            waits || rests || missing.iter().any(|m| m.0 == *of)
+            if d.is_some_and(|d| self.is_plugged(d, of.1)) {
+                asked.until = asked.until.min(now + LINK_CAME_REST.as_millis() as u64);
+            }
+            waits || now < asked.until || missing.iter().any(|m| m.0 == *of)
         });
         self.links.plugs = plugs;
         for (of, vm, window) in missing {
