@@ -273,9 +273,6 @@ pub const LINKS_SILENT_MS: u64 = 5_000;
 /// How long a pair of ports rests whose link the switch or a VM gave up: what was in the way may
 /// be so still, and each try costs both VMs an interrupt.
 pub const LINK_REST: Duration = Duration::from_secs(10);
-/// How long a window that a VM has is not asked for again if it goes: short, as it came once; not
-/// nothing, because a VM may say in turns that it has it and has it not.
-pub const LINK_CAME_REST: Duration = Duration::from_secs(1);
 /// How long a VM may be silent at most before a link ends by force, ms, whatever the manager is
 /// set to: longer, the receiver would wait for a VM that does not come back.
 pub const LINK_SILENCE_MAX_MS: u64 = 60_000;

@@ -31,7 +31,7 @@ impl Asker {
     }
 
     /// Asks for an event at the next completion, or the next solicited one. Poll once more
-    /// after it: what was there before brings no event (R-VRB-8).
+    /// after it: what was there before need not bring an event (R-VRB-8).
     pub fn ask<M: Memory>(&mut self, end: &Consumer<M, ENTRY_BYTES>, solicited_only: bool) {
         self.asked = self.asked.wrapping_add(1);
         let word = self.asked.wrapping_shl(1) | u64::from(solicited_only);

@@ -291,7 +291,11 @@ impl WriteSpan {
         assert!(index.saturating_add(words.len()) <= self.len / 8, "words outside their span");
         for (i, word) in words.iter().enumerate() {
             // SAFETY: as in `word`: the last one ends inside the mapping, as was checked.
-            let to = unsafe { AtomicU64::from_ptr(self.ptr.add((index + i) * 8).cast()) };
+            let to = unsafe {
+                let p = self.ptr.add((index + i) * 8);
+                debug_assert!((p as usize).is_multiple_of(8));
+                AtomicU64::from_ptr(p.cast())
+            };
             to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
     }

@@ -54,6 +54,8 @@ impl<M: Memory, P: Payload> Engine<M, P> {
     /// is done, so the queue and all queue pairs that use it fail.
     #[cold]
     fn overrun(&mut self, at: u32) {
+        // Of what had room before, in this turn.
+        self.answer_owed();
         self.cqs[at].failed = true;
         let program = self.cqs[at].program;
         self.tell_program(program, AsyncKind::CqError, at);

@@ -3,7 +3,8 @@
 /// Bytes that one queue pair copies before the next one has its turn: a copy of 64 KiB takes
 /// some microseconds, which is what a small message of a neighbour then waits.
 pub const SLICE: u64 = 64 << 10;
-/// Slices of one turn where no other queue pair has work: what comes meanwhile waits so much longer, once.
+/// Slices of one turn where one program alone uses the NIC and no other queue pair of it has work: what comes meanwhile
+/// waits so much longer, once.
 pub const SLICES_ALONE: u32 = 4;
 /// Entries that one queue pair has done before the next one has its turn: about the time of a
 /// slice if they are small.

@@ -30,6 +30,8 @@ const RULES: usize = 10_000;
 const CHANGES: usize = 1000;
 /// After a rule has changed, until it is looked what went where: far longer than anything lasts.
 const LATER: Duration = Duration::from_millis(500);
+/// As long as a window rests that was asked for twice.
+const RESTS: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(20);
 
 struct CostScene {
@@ -225,7 +227,7 @@ impl CostScene {
             if plugs {
                 (0..2).for_each(|n| self.pair.unplug(n));
             }
-            std::thread::sleep(LATER);
+            std::thread::sleep(if plugs { RESTS } else { LATER });
             self.watch.forgets();
             let known = self.pair.stand.log().len();
             let (begin, _) = self.joins();

@@ -5,9 +5,7 @@ use super::made::MadeWindow;
 use super::serve::MadeFor;
 use crate::core::WindowId;
 use crate::core::catalog::VmId;
-use crate::limits::{
-    LINK_CAME_REST, LINK_OUT_AGAIN, LINK_REST, LINK_WINDOW_BYTES, LINK_WINDOWS_MAX,
-};
+use crate::limits::{LINK_OUT_AGAIN, LINK_REST, LINK_WINDOW_BYTES, LINK_WINDOWS_MAX};
 use crate::rim::Daemon;
 use crate::rim::verdicts::PlugOf;
 use rustix::fs::FallocateFlags;
@@ -31,6 +29,18 @@ struct AskedPlug {
     is_under_way: bool,
     /// What came of it, once that is known.
     outcome: Option<PlugOutcome>,
+    /// The VM had it since.
+    came: bool,
+    /// The one before had its rest still.
+    is_early: bool,
+}
+
+impl AskedPlug {
+    /// Whether it is too early to ask again. Of a window that came and went it is not, once: a VM may say again
+    /// and again that it has it and has it not.
+    const fn rests(&self, now: u64) -> bool {
+        now < self.until && (self.is_early || !self.came)
+    }
 }
 
 /// Windows that the manager made for links, and what was in the way of others.
@@ -76,17 +86,16 @@ impl Daemon {
         plugs.0.retain(|of, asked| {
             let d = self.rim.further.get(&of.0);
             let waits = asked.is_under_way && d.is_some();
-            if d.is_some_and(|d| self.is_plugged(d, of.1)) {
-                asked.until = asked.until.min(now + LINK_CAME_REST.as_millis() as u64);
-            }
+            asked.came |= d.is_some_and(|d| self.is_plugged(d, of.1));
             waits || now < asked.until || missing.iter().any(|m| m.0 == *of)
         });
         self.links.plugs = plugs;
         for (of, vm, window) in missing {
             let asked = self.links.plugs.0.get(&of);
-            if asked.is_some_and(|asked| asked.is_under_way || now < asked.until) {
+            if asked.is_some_and(|asked| asked.is_under_way || asked.rests(now)) {
                 continue;
             }
+            let is_early = asked.is_some_and(|asked| now < asked.until);
             let was = asked.and_then(|asked| asked.outcome.clone());
             let until = now + LINK_REST.as_millis() as u64;
             let failed = self.plug_in(of, &vm, &window).err().map(PlugOutcome::Failed);
@@ -96,7 +105,8 @@ impl Daemon {
             // What is known holds until something else is.
             let is_under_way = failed.is_none();
             let outcome = failed.or(was);
-            self.links.plugs.0.insert(of, AskedPlug { until, is_under_way, outcome });
+            let asked = AskedPlug { until, is_under_way, outcome, came: false, is_early };
+            self.links.plugs.0.insert(of, asked);
         }
     }
 
