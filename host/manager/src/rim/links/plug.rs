@@ -375,7 +375,7 @@ impl Daemon {
                 let note = self.rim.further.get(id)?.note();
                 let vm = self.vm_words(note.peers[at].client, &note.peers[at].vm);
                 Some(format!(
-                    "window {} is still in VM {vm}, and could not be taken out: {why}",
+                    "window {} is still in VM {vm}, and could not be taken out: {why}; it is tried again",
                     note.name
                 ))
             })
