@@ -43,9 +43,9 @@
 /* At removal and shutdown somebody does wait, and the host may be dead. */
 #define VFUN_FAREWELL_MS 300
 
-/* Heartbeats: half of what the host asked for, within these. */
+/* Heartbeats: half of what the host asked for, within these. Each wakes a VM that sleeps. */
 #define VFUN_HEARTBEAT_LEAST_MS 50
-#define VFUN_HEARTBEAT_MOST_MS 500
+#define VFUN_HEARTBEAT_MOST_MS 800
 
 /*
  * Pages put in place around the one that was touched, while they are there
@@ -88,6 +88,11 @@
  * host's states, and for rings that were lost. As the heartbeat.
  */
 #define VFUN_PORT_LOOK_MS 500
+/*
+ * The same where each open interface has its channel. The host gives pages of a channel that it
+ * took away to others after a second: a ring that was lost must be noticed before.
+ */
+#define VFUN_PORT_REST_MS VFUN_HEARTBEAT_MOST_MS
 /*
  * An entry that is not in the table may just be written anew. After the window was
  * made again its host may still be starting; an interface that went would lose its

@@ -16,26 +16,6 @@ static unsigned int mtu_of(u64 frame)
 	return min_t(u64, frame - VFUN_FRAME_MORE, ETH_MAX_MTU);
 }
 
-/*
- * Copies a frame. By words where the processor does not say that it is quick with bytes
- * (FSRM): an emulated one does each step by itself, in an eighth of the time.
- */
-static void copy(void *to, const void *from, unsigned int bytes)
-{
-#ifdef CONFIG_X86_64
-	unsigned long words = bytes / 8;
-	unsigned int last = bytes - 8;
-
-	if (words && !boot_cpu_has(X86_FEATURE_FSRM)) {
-		/* The rest, with what is copied below as well. */
-		memcpy(to + last, from + last, 8);
-		asm volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(words) : : "memory");
-		return;
-	}
-#endif
-	memcpy(to, from, bytes);
-}
-
 /* ---- sending -------------------------------------------------------- */
 
 /*
@@ -54,6 +34,8 @@ static bool has_room(struct vfun_port *p)
 		tx = &p->tx.link;
 	}
 	longest = min_t(u32, tx->longest, READ_ONCE(p->net->mtu) + VFUN_FRAME_MORE);
+	if (p->takes && tx == &p->tx.port)
+		longest = VFUN_PACKET_FRAME_MAX;
 	return vfun_packet_fits_(tx, 2 * vfun_packet_record(longest));
 }
 
@@ -97,12 +79,9 @@ static netdev_tx_t port_xmit(struct sk_buff *skb, struct net_device *net)
 	void *to = NULL;
 
 	if (likely(p->live))
-		to = vfun_linked_tx_put(&p->tx, bytes);
+		to = vfun_frame_place(p, skb);
 	if (likely(to)) {
-		if (likely(!skb_is_nonlinear(skb)))
-			copy(to, skb->data, bytes);
-		else if (unlikely(skb_copy_bits(skb, 0, to, bytes)))
-			memset(to, 0, bytes);
+		vfun_frame_out(skb, to);
 		dev_sw_netstats_tx_add(net, 1, bytes);
 		skb_tx_timestamp(skb);
 		dev_consume_skb_any(skb);
@@ -164,19 +143,30 @@ static enum hrtimer_restart room_timer(struct hrtimer *timer)
 static void bound_frames(struct vfun_port *p)
 {
 	u64 frame = VFUN_PACKET_LOAD(p->rx.port.theirs + VFUN_PACKET_FRAME);
+	u64 takes = VFUN_PACKET_LOAD(p->rx.port.theirs + VFUN_PACKET_TAKES);
 	u32 longest = vfun_packet_longest(p->ring_bytes);
 
+	p->said_frame = frame;
+	p->said_takes = takes;
 	if (frame >= ETH_MIN_MTU + VFUN_FRAME_MORE && frame < longest)
 		longest = frame;
 	__netif_tx_lock(vfun_port_queue(p), smp_processor_id());
 	p->tx.port.longest = longest;
 	/* What the switch does not take goes over no link either. */
 	p->tx.link.longest = longest;
+	WRITE_ONCE(p->takes, p->ring_bytes < VFUN_PACKET_NOTED_RING_MIN ? 0 : takes);
 	__netif_tx_unlock(vfun_port_queue(p));
 	WRITE_ONCE(p->net->max_mtu, mtu_of(longest));
 	if (p->net->mtu > p->net->max_mtu)
 		net_warn_ratelimited("%s: the host takes frames of %u bytes at most, so longer ones of this interface are dropped: set its MTU to %u\n",
 				     p->net->name, longest, p->net->max_mtu);
+}
+
+/* Whether the host says the same of frames as it did. Another service may, without a word between. */
+static bool says_the_same(const struct vfun_port *p)
+{
+	return VFUN_PACKET_LOAD(p->rx.port.theirs + VFUN_PACKET_FRAME) == p->said_frame &&
+	       VFUN_PACKET_LOAD(p->rx.port.theirs + VFUN_PACKET_TAKES) == p->said_takes;
 }
 
 /* The carrier is there while the host's end is. p->lock; live. */
@@ -185,10 +175,11 @@ static void look_at_carrier(struct vfun_port *p)
 	bool up = VFUN_PACKET_LOAD_ACQUIRE(p->rx.port.theirs + VFUN_PACKET_STATE) ==
 		  VFUN_PACKET_UP;
 
+	if (up && (!netif_carrier_ok(p->net) || !says_the_same(p)))
+		bound_frames(p);
 	if (up == netif_carrier_ok(p->net))
 		return;
 	if (up) {
-		bound_frames(p);
 		netif_carrier_on(p->net);
 	} else {
 		netif_carrier_off(p->net);
@@ -197,31 +188,12 @@ static void look_at_carrier(struct vfun_port *p)
 
 /* ---- receiving ------------------------------------------------------ */
 
-/* A copy of a frame, or NULL: it is dropped, and counted. */
-static struct sk_buff *copy_of(struct vfun_port *p, const void *from, u32 bytes,
-			       u32 most)
-{
-	struct sk_buff *skb;
-
-	if (bytes < ETH_HLEN || bytes > most) {
-		p->net->stats.rx_length_errors++;
-		p->net->stats.rx_errors++;
-		return NULL;
-	}
-	skb = napi_alloc_skb(&p->napi, bytes);
-	if (skb)
-		copy(skb_put(skb, bytes), from, bytes);
-	else
-		p->net->stats.rx_dropped++;
-	return skb;
-}
-
 /* Takes so many frames and turns at most out of the rings; how many. p->lock; live. */
 static int take_frames(struct vfun_port *p, int budget, struct list_head *frames)
 {
-	u32 bytes, most = READ_ONCE(p->net->mtu) + VFUN_FRAME_MORE;
-	const void *from;
+	const void *from, *note;
 	struct sk_buff *skb;
+	u32 bytes;
 	int done, more;
 
 	for (done = 0; done < budget; done++) {
@@ -230,7 +202,13 @@ static int take_frames(struct vfun_port *p, int budget, struct list_head *frames
 			break;
 		if (!from)
 			continue;
-		skb = copy_of(p, from, bytes, most);
+		note = p->rx.port.noted ? from : NULL;
+		p->rx.port.noted = 0;
+		if (note) {
+			from += VFUN_PACKET_NOTE_BYTES;
+			bytes -= VFUN_PACKET_NOTE_BYTES;
+		}
+		skb = vfun_frame_in(p, from, bytes, note);
 		if (skb)
 			list_add_tail(&skb->list, frames);
 		else
@@ -335,6 +313,14 @@ static void *side_of(const struct vfun_channel *ch, unsigned int n)
 	return a->win->memory + a->range.offset + VFUN_PACKETS_SIDE_OFF;
 }
 
+/* Says which frames with notes this side takes. p->lock; live, or about to be. */
+static void say_takes(struct vfun_port *p)
+{
+	/* Those that are under way come still. */
+	p->rx.port.takes_notes |= p->own_takes != 0;
+	VFUN_PACKET_STORE(p->rx.port.mine + VFUN_PACKET_TAKES, p->own_takes);
+}
+
 /* Takes the rings up where they stand (R-PKT-8). Both locks, and map_sem. */
 static void take_up(struct vfun_port *p, void *mine, void *theirs)
 {
@@ -343,6 +329,7 @@ static void take_up(struct vfun_port *p, void *mine, void *theirs)
 	/* They cannot fail: the ring's bytes were looked at with the entry. */
 	vfun_linked_tx_init(&p->tx, mine, theirs, p->ring_bytes);
 	vfun_linked_rx_init(&p->rx, mine, theirs, p->ring_bytes);
+	say_takes(p);
 	/* Before the first frame either way: what an earlier end began goes on (R-LNK-9). */
 	vfun_link_follow(p);
 	VFUN_PACKET_STORE(p->tx.port.mine + VFUN_PACKET_FRAME,
@@ -404,6 +391,7 @@ void vfun_port_cut(struct vfun_port *p, bool farewell)
 	if (p->live)
 		netif_carrier_off(p->net);
 	p->live = false;
+	WRITE_ONCE(p->takes, 0);
 	vfun_link_drop(p);
 	vfun_port_unlock(p);
 }
@@ -499,11 +487,26 @@ static int port_change_mtu(struct net_device *net, int mtu)
 	return 0;
 }
 
+/* Whether frames may come whose checksum is not complete, or which are longer. */
+static int port_set_features(struct net_device *net, netdev_features_t features)
+{
+	struct vfun_port *p = netdev_priv(net);
+
+	spin_lock_bh(&p->lock);
+	p->own_takes = vfun_frame_takes(p, features);
+	if (p->live)
+		say_takes(p);
+	spin_unlock_bh(&p->lock);
+	return 0;
+}
+
 static const struct net_device_ops port_ops = {
 	.ndo_open = port_open,
 	.ndo_stop = port_stop,
 	.ndo_start_xmit = port_xmit,
 	.ndo_change_mtu = port_change_mtu,
+	.ndo_features_check = vfun_frame_features,
+	.ndo_set_features = port_set_features,
 	.ndo_get_stats64 = dev_get_tstats64,
 	.ndo_set_mac_address = eth_mac_addr,
 	.ndo_validate_addr = eth_validate_addr,
@@ -533,9 +536,13 @@ static void set_up(struct vfun_port *p, const struct vfun_port_entry *e)
 	net->ethtool_ops = &vfun_ethtool_ops;
 	net->dev_port = p->number;
 	net->priv_flags |= IFF_LIVE_ADDR_CHANGE;
-	/* Frames in pieces are copied as they are; whole ones are cut and summed before. */
+	/* Frames in pieces are copied as they are. What the host takes is asked for each frame. */
 	net->hw_features = NETIF_F_SG | NETIF_F_FRAGLIST;
+	if (p->ring_bytes >= VFUN_PACKET_NOTED_RING_MIN)
+		net->hw_features |= NETIF_F_HW_CSUM | NETIF_F_TSO | NETIF_F_TSO6 | NETIF_F_RXCSUM;
 	net->features = net->hw_features | NETIF_F_HIGHDMA;
+	net->vlan_features = net->features;
+	p->own_takes = vfun_frame_takes(p, net->features);
 	net->min_mtu = ETH_MIN_MTU;
 	net->max_mtu = mtu_of(vfun_packet_longest(e->ring_bytes));
 	net->mtu = e->mtu < ETH_MIN_MTU ? ETH_DATA_LEN : e->mtu;

@@ -70,6 +70,8 @@ struct vfun_port {
 	struct vfun_linked_rx rx;
 	struct vfun_port_link in;
 	u64 joined;
+	u64 said_frame, said_takes;	/* the host's words that hold now */
+	u64 own_takes;			/* which frames with notes this side is to take */
 
 	/* Under the queue's lock. */
 	struct vfun_linked_tx tx;
@@ -79,6 +81,7 @@ struct vfun_port {
 	u32 bell;			/* what rings the link's receiver; 0: nothing does */
 	u64 rings, link_rings, stops;
 	u64 room_ns;
+	u64 takes;			/* which frames with notes the host takes; read without */
 
 	bool reads_link;		/* written under lock, read in interrupts */
 	u64 rung, link_rung;		/* under bell_lock */
@@ -129,6 +132,14 @@ void vfun_port_turn(struct vfun_port *p);
 bool vfun_port_is_open(struct vfun_port *p);
 void vfun_port_ring(struct vfun_port *p, int who);
 void vfun_port_settle(struct vfun_port *p);
+
+/* frames.c */
+netdev_features_t vfun_frame_features(struct sk_buff *skb, struct net_device *net,
+				      netdev_features_t features);
+void *vfun_frame_place(struct vfun_port *p, const struct sk_buff *skb);
+void vfun_frame_out(const struct sk_buff *skb, void *to);
+struct sk_buff *vfun_frame_in(struct vfun_port *p, const void *from, u32 bytes, const void *noted);
+u64 vfun_frame_takes(const struct vfun_port *p, netdev_features_t features);
 
 /* What the host says of one way of a link. */
 struct vfun_link_said {

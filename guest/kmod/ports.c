@@ -484,8 +484,10 @@ static unsigned int rest_ms(const struct vfun_ports *ports)
 
 		if (p && p->missing)
 			return VFUN_PORT_GOES_MS;
-		if (p)
+		if (p && (!ports->vf || (vfun_port_is_open(p) && !p->ch)))
 			ms = VFUN_PORT_LOOK_MS;
+		else if (p && !ms)
+			ms = VFUN_PORT_REST_MS;
 	}
 	return ms;
 }

@@ -79,6 +79,9 @@ pub struct Args {
     /// Size of each of the two rings in the VM's window, a power of two [default: 2MiB].
     #[arg(long, value_name = "SIZE")]
     ring: Option<String>,
+    /// Let the host's kernel complete checksums and cut long packets of TCP, where the kernel is the switch: `on` or `off` [default: on].
+    #[arg(long, value_name = "WHETHER", value_parser = ["on", "off"])]
+    offloads: Option<String>,
     /// Its place among the VM's ports, 0 to 15 [default: the first free one].
     #[arg(long, value_name = "N")]
     number: Option<u16>,
@@ -129,6 +132,7 @@ fn add(admin: &Admin, output: Output, args: &Args) -> Result<()> {
         way: args.way.clone(),
         tap: args.tap.clone(),
         switch: args.switch.clone().or(args.no_switch.then(String::new)),
+        offloads: args.offloads.as_ref().map(|said| said == "on"),
     };
     output.done(admin.tell(&Ask::AddPort { client, vm, name: args.port.clone(), port })?)
 }
@@ -302,6 +306,7 @@ fn text(said: &ExplainedPort) -> String {
         .fact("address", &p.mac)
         .fact("MTU", p.mtu.to_string())
         .fact("rings", format!("2 of {}", out::bytes(p.ring_bytes)))
+        .fact("offloads", if p.offloads { "yes, if the VM takes them" } else { "no" })
         .fact("state", state(p))
         .fact("frames go", way(p).join(" - "));
     if let Some(c) = &p.counts {
@@ -334,6 +339,7 @@ mod tests {
             devargs: None,
             connected: None,
             switch: Some("br0".into()),
+            offloads: true,
             trouble: None,
             window: true,
             grant: Some("7".into()),

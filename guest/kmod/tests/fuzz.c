@@ -94,16 +94,25 @@ static void random_request(struct rng *r)
 		memset(h, 0, sizeof(*h));
 		h->version_min = h->version_max = VFUN_VERSION;
 		h->features = any(r);
-		memcpy(h->app, "fuzz", 4);
+		/* A host that plays gives ports to this one. */
+		strcpy((char *)h->app, below(r, 2) ? "fuzz" : "proglink");
 	} else if (q.kind == VFUN_KIND_NEGOTIATE && below(r, 4)) {
 		struct vfun_negotiate *n = (void *)body;
 
 		memset(n, 0, sizeof(*n));
-		memcpy(n->function, "null", 4);
-		n->kind = 1 + below(r, 2);
+		strcpy((char *)n->function, below(r, 3) ? "null" : "ports");
+		n->kind = n->function[0] == 'p' ? VFUN_CHANNEL_KIND_PACKETS : 1 + below(r, 2);
+		if (n->kind == VFUN_CHANNEL_KIND_PACKETS) {
+			struct vfun_packets_shape ports = { 0 };
+
+			ports.ring_bytes = 4096u << below(r, 9);
+			ports.port = (uint16_t)below(r, 5);
+			memcpy(n->shape, &ports, sizeof(ports));
+		}
 		shape.depth = 1 << below(r, 8);
 		shape.cell_bytes = 64 * below(r, 100);
-		memcpy(n->shape, &shape, sizeof(shape));
+		if (n->kind != VFUN_CHANNEL_KIND_PACKETS)
+			memcpy(n->shape, &shape, sizeof(shape));
 	} else if (q.kind == VFUN_KIND_BUFFER_GET && below(r, 4)) {
 		struct vfun_buffer_get *g = (void *)body;
 
@@ -174,11 +183,16 @@ static void random_call(struct rng *r)
 	struct vfun_ioc_ring ring = { edge(r) };
 	struct vfun_ioc_window win = { .window = (uint16_t)edge(r) };
 	struct vfun_ioc_eventfd ev = { edge(r), (int)edge(r), below(r, 8) ? 0 : 1 };
+	struct vfun_ioc_link link = {
+		.channel = edge(r),
+		.way = below(r, 8) ? below(r, 2) : (uint32_t)edge(r),
+		.word = below(r, 8) ? below(r, 4) : (uint32_t)edge(r),
+	};
 	struct pollfd p;
 	unsigned int n;
 	int old, fresh;
 
-	switch (below(r, 20)) {
+	switch (below(r, 21)) {
 	case 0:
 		ioctl(some_fd(r), VFUN_IOC_INFO, &info);
 		ioctl(some_fd(r), VFUN_IOC_WINDOW, &win);
@@ -213,10 +227,16 @@ static void random_call(struct rng *r)
 			close(fresh);
 		}
 		break;
+	case 19:
+		if (ioctl(some_fd(r), VFUN_IOC_LINK, &link) == 0 && link.word == VFUN_LINK_TAKE) {
+			remember(link.mine);
+			remember(link.theirs);
+		}
+		break;
 	default:
 		/* An ioctl of any number with any argument. */
 		old = below(r, 2) ? 'V' << 8 : 0;
-		ioctl(some_fd(r), (old | below(r, 8)) | (any(r) & 0xffff0000),
+		ioctl(some_fd(r), (old | below(r, 10)) | (any(r) & 0xffff0000),
 		      edge(r));
 	}
 }

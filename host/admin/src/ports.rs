@@ -28,6 +28,9 @@ pub struct PortLines {
     /// The bridge or switch in which that is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
+    /// Whether the host's kernel may complete checksums and cut long packets, where it is the switch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offloads: Option<bool>,
 }
 
 /// Ports of a client: by the VM's name, and by the port's.
@@ -55,6 +58,10 @@ pub struct PortRow {
     pub connected: Option<bool>,
     /// The bridge or switch that it is to be in; none: the manager puts it into none.
     pub switch: Option<String>,
+    /// Whether the host's kernel may complete checksums and cut long packets: it is allowed, and the kernel is the
+    /// switch, as far as is known now.
+    #[serde(default)]
+    pub offloads: bool,
     /// What is wrong on the host, and what to do.
     pub trouble: Option<String>,
     /// The VM's window is there.

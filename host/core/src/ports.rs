@@ -131,6 +131,8 @@ pub struct Port {
     pub tap: String,
     /// The bridge or switch in which that is; `None`: the manager puts it into none.
     pub switch: Option<String>,
+    /// Checksums may be completed, and long packets of TCP cut, by the host's kernel, if that is the switch.
+    pub offloads: bool,
 }
 
 /// Bits that are the same each time for the same port.
@@ -146,8 +148,12 @@ fn bits(parts: &[&str]) -> [u8; 32] {
 impl Port {
     /// A number that is another one when anything of the port is.
     pub fn print(&self) -> u64 {
-        let Port { name, number, mac, mtu, ring_bytes, way, tap, switch } = self;
-        let terms = format!("{number} {mac} {mtu} {ring_bytes} {}", way.text());
+        let Port { name, number, mac, mtu, ring_bytes, way, tap, switch, offloads } = self;
+        let terms = format!(
+            "{number} {mac} {mtu} {ring_bytes} {}{}",
+            way.text(),
+            if *offloads { "" } else { " whole" }
+        );
         // No bridge has an empty name.
         let hash = bits(&["print", name, &terms, tap, switch.as_deref().unwrap_or("")]);
         u64::from_le_bytes(hash[..8].try_into().expect("eight of 32"))
@@ -352,6 +358,7 @@ mod tests {
             way: PortWay::Tap,
             tap: "vm1.eth1".into(),
             switch: None,
+            offloads: true,
         };
         let entry = port.entry();
         assert_eq!(&entry.name[..5], b"eth1\0");

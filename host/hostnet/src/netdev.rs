@@ -3,8 +3,9 @@
 use crate::limits::STACKED_MAX;
 use std::path::{Path, PathBuf};
 
-/// Flags of interfaces: `IFF_TAP` of linux/if_tun.h, `IFF_UP` of linux/if.h.
+/// Flags of interfaces: `IFF_TAP` and `IFF_VNET_HDR` of linux/if_tun.h, `IFF_UP` of linux/if.h.
 const TAP: u32 = 2;
+const VNET_HDR: u32 = 0x4000;
 const UP: u32 = 1;
 
 /// An interface by its name, there or not.
@@ -43,6 +44,12 @@ impl Netdev {
 
     pub fn is_bridge(&self) -> bool {
         self.folder.join("bridge").is_dir()
+    }
+
+    /// Whether it is a tap device that was last opened with a note before each frame
+    /// ([`Before::Note`](crate::taps::Before)).
+    pub fn has_notes(&self) -> bool {
+        self.flags("tun_flags").is_some_and(|flags| flags & VNET_HDR != 0)
     }
 
     /// Whether it is a tap device: one with whole Ethernet frames.

@@ -16,6 +16,8 @@ use std::path::Path;
 
 /// Bytes of an interface's name, the zero at its end included.
 const NAME_BYTES: usize = libc::IFNAMSIZ;
+/// Bytes of `struct virtio_net_hdr` without what newer devices add.
+const NOTE_BYTES: c_int = 10;
 /// `SIOCBRADDIF` of `linux/sockios.h`, which libc does not have.
 const SIOCBRADDIF: c_ulong = 0x89a2;
 /// `SIOCBRDELIF`, likewise.
@@ -66,10 +68,19 @@ fn socket() -> io::Result<OwnedFd> {
     }
 }
 
-/// Opens the tap device of this name, and makes it if it is not there. Frames are read and
-/// written whole, without a head of the kernel's; reading does not block. The device goes
+/// What is before each frame that a tap device gives and takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing: each frame is whole.
+    Nothing,
+    /// `struct virtio_net_hdr`, so that a frame may have a checksum that is to be completed, or be cut later.
+    Note,
+}
+
+/// Opens the tap device of this name, and makes it if it is not there. Reading does not block. Until it is told
+/// otherwise the device gives whole frames. It goes
 /// with the descriptor, unless it is [kept](keep). It can be open once.
-pub fn open(name: &str) -> io::Result<OwnedFd> {
+pub fn open(name: &str, before: Before) -> io::Result<OwnedFd> {
     let mut r = request(name)?;
     let path = CString::new("/dev/net/tun").expect("no zero in it");
     let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
@@ -79,8 +90,23 @@ pub fn open(name: &str) -> io::Result<OwnedFd> {
         // SAFETY: it was just opened.
         fd => unsafe { OwnedFd::from_raw_fd(fd) },
     };
-    r.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as c_short;
+    let notes = if before == Before::Note { libc::IFF_VNET_HDR } else { 0 };
+    r.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | notes) as c_short;
     ask(&fd, libc::TUNSETIFF as c_ulong, &mut r)?;
+    // The device may have heard otherwise from a program that had it before.
+    // SAFETY: this request takes a number and no pointer.
+    let told = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD as _, 0) };
+    if told == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    if before == Before::Note {
+        let bytes = NOTE_BYTES;
+        // SAFETY: this request reads an integer, which outlives the call.
+        match unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETVNETHDRSZ as _, &raw const bytes) } {
+            -1 => return Err(io::Error::last_os_error()),
+            _ => {}
+        }
+    }
     Ok(fd)
 }
 
@@ -160,13 +186,13 @@ mod tests {
         assert!(is_name("vm1.eth1") && is_name("a") && is_name("fifteen-letters"));
         for bad in ["", "sixteen-letters-", "a/b", "a b", "a:1", "tap%d", ".", "..", "t\u{fc}r"] {
             assert!(!is_name(bad), "{bad}");
-            assert_eq!(open(bad).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+            assert_eq!(open(bad, Before::Nothing).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
     }
 
     /// A device of its own; `None` where this user may make none.
     fn made(name: &str) -> Option<OwnedFd> {
-        match open(name) {
+        match open(name, Before::Nothing) {
             Ok(tap) => Some(tap),
             Err(e) => {
                 eprintln!("not tried: no tap device can be made here ({e})");
@@ -179,7 +205,7 @@ mod tests {
     fn a_device_is_open_once_and_stays_if_it_is_kept() {
         let name = format!("vft{}", std::process::id());
         let Some(tap) = made(&name) else { return };
-        assert_eq!(open(&name).unwrap_err().raw_os_error(), Some(libc::EBUSY));
+        assert_eq!(open(&name, Before::Note).unwrap_err().raw_os_error(), Some(libc::EBUSY));
         set_mtu(&name, 1400).unwrap();
         set_up(&name).unwrap();
         let mtu = std::fs::read_to_string(format!("/sys/class/net/{name}/mtu")).unwrap();
@@ -194,7 +220,24 @@ mod tests {
         assert!(!Netdev::of_host("lo").is_tap());
         assert!(!device.is_bridge() && device.master().is_none());
         without_ipv6(&name).unwrap();
-        let again = open(&name).unwrap();
+        let again = open(&name, Before::Note).unwrap();
+        assert!(device.has_notes());
+        let mut bytes: c_int = 0;
+        // SAFETY: this request writes an integer, which outlives the call.
+        unsafe { libc::ioctl(again.as_raw_fd(), libc::TUNGETVNETHDRSZ as _, &raw mut bytes) };
+        assert_eq!(bytes, NOTE_BYTES);
+        // A program that had it before may have other heads.
+        bytes = 12;
+        // SAFETY: this request reads an integer, which outlives the call.
+        unsafe { libc::ioctl(again.as_raw_fd(), libc::TUNSETVNETHDRSZ as _, &raw const bytes) };
+        drop(again);
+        let again = open(&name, Before::Note).unwrap();
+        // SAFETY: this request writes an integer, which outlives the call.
+        unsafe { libc::ioctl(again.as_raw_fd(), libc::TUNGETVNETHDRSZ as _, &raw mut bytes) };
+        assert_eq!(bytes, NOTE_BYTES);
+        drop(again);
+        let again = open(&name, Before::Nothing).unwrap();
+        assert!(!device.has_notes());
         keep(&again, false).unwrap();
         drop(again);
         assert!(!device.is_there());

@@ -3,7 +3,9 @@
 
 use crate::native::PROGRAM;
 use crate::{Kind, Opens, Part};
-use vfun_jail::seccomp::lists::{DATA, NO_FILE, service};
+use libc::SYS_ioctl;
+use vfun_jail::seccomp::lists::{DATA, NO_FILE, rule, service};
+use vfun_jail::seccomp::{Answer, Rule, When};
 use vfun_policy::source::ManifestError;
 use vfun_supervise::Driver;
 use vfun_wire::kind::ChannelKind;
@@ -27,10 +29,17 @@ pub static KIND: Kind = Kind {
     takes_rdma: false,
     one_per_vm: false,
     // No driver and no files, from the start. A tap device is read, written and waited for
-    // by calls that every service makes, and it is asked nothing (no `ioctl`).
-    loading: || service(&[DATA, NO_FILE]),
+    // by calls that every service makes. Beside that it is asked what was agreed on when it was opened, and told which
+    // offloads its guest takes.
+    loading: || service(&[TAP, DATA, NO_FILE]),
     serving: Vec::new,
 };
+
+/// What a tap device is asked (linux/if_tun.h). Other descriptors know neither request.
+const TAP: &[Rule] = &[
+    rule(SYS_ioctl, &[When::is(1, libc::TUNGETIFF as u32)], Answer::Allow),
+    rule(SYS_ioctl, &[When::is(1, libc::TUNSETOFFLOAD as u32)], Answer::Allow),
+];
 
 fn built_in(part: &Part<'_>) -> Result<Driver, ManifestError> {
     Err(part.src.whole(

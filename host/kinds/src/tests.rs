@@ -94,11 +94,15 @@ fn bond_and_ports_are_for_administrators_of_a_vm_and_their_lists_are_that_of_flo
         }
         assert_eq!(to(list, SYS_openat, [0; 6]), Errno(EACCES));
     }
-    // A tap device is read, written and waited for, and asked nothing.
+    // A tap device is read, written and waited for; it is asked how it was opened, and told of offloads.
     for call in [SYS_read, SYS_write, SYS_epoll_ctl, SYS_epoll_pwait2] {
         assert_eq!(to(&ports, call, [0; 6]), Allow, "{call}");
     }
-    assert_eq!(to(&ports, SYS_ioctl, [3, 0x4004_54ca, 0, 0, 0, 0]), Errno(ENOTTY), "TUNSETIFF");
+    let asks = |list, request| to(list, SYS_ioctl, [3, request, 0, 0, 0, 0]);
+    assert_eq!(asks(&ports, 0x4004_54ca), Errno(ENOTTY), "TUNSETIFF");
+    for request in [0x8004_54d2, 0x4004_54d0] {
+        assert_eq!((asks(&ports, request), asks(&bond, request)), (Allow, Errno(ENOTTY)));
+    }
     assert_eq!(to(&ports, SYS_socket, [0; 6]), Tell);
 }
 

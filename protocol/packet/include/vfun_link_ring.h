@@ -391,6 +391,16 @@ static inline void *vfun_linked_tx_put(struct vfun_linked_tx *l, uint32_t bytes)
 	return vfun_packet_put(l->path == VFUN_LINKED_LINK ? &l->link : &l->port, bytes);
 }
 
+/* As vfun_packet_put_noted; NULL, too, while frames go over a link, which has none with notes. */
+static inline void *vfun_linked_tx_put_noted(struct vfun_linked_tx *l, uint32_t bytes)
+{
+	if (l->path != VFUN_LINKED_PORT) {
+		l->port.full++;
+		return (void *)0;
+	}
+	return vfun_packet_put_noted(&l->port, bytes);
+}
+
 /*
  * Shows the receiver of this way all that was put, and looks whether to turn. Whether to
  * look for ringing.

@@ -84,6 +84,8 @@ extern "C" {
 /* What changes seldom. */
 #define VFUN_PACKET_STATE 16
 #define VFUN_PACKET_FRAME 17
+/* Which frames with a note this party takes (R-PKT-9): bits. */
+#define VFUN_PACKET_TAKES 18
 /* When the receiver is to be rung. */
 #define VFUN_PACKET_WAKE 24
 
@@ -95,6 +97,11 @@ extern "C" {
 /* In VFUN_PACKET_STATE. */
 #define VFUN_PACKET_DOWN 0
 #define VFUN_PACKET_UP 1
+
+/* In VFUN_PACKET_TAKES: checksums that are not complete, and TCP over IPv4 and IPv6 that is to be cut. */
+#define VFUN_PACKET_TAKES_SUM 1
+#define VFUN_PACKET_TAKES_TCP4 2
+#define VFUN_PACKET_TAKES_TCP6 4
 
 /* Records begin at multiples of this; the first 8 bytes are their head. */
 #define VFUN_PACKET_ALIGN 64
@@ -109,6 +116,12 @@ extern "C" {
 #define VFUN_PACKET_KIND_BEGIN 5
 /* Bytes of such a record behind its head: the epoch, and the link's number. */
 #define VFUN_PACKET_CONTROL_BYTES 16
+/*
+ * A note, and behind it a frame that it is about. The note is struct virtio_net_hdr of
+ * linux/virtio_net.h, 10 bytes, and zeros.
+ */
+#define VFUN_PACKET_KIND_NOTED 6
+#define VFUN_PACKET_NOTE_BYTES 16
 
 /* How far ahead a receiver asks for memory: as many bytes as four small frames have. */
 #define VFUN_PACKET_AHEAD 512
@@ -118,6 +131,9 @@ extern "C" {
 #define VFUN_PACKET_RING_MIN 4096
 #define VFUN_PACKET_RING_MAX 67108864
 #define VFUN_PACKET_FRAME_MAX 65600
+
+/* Rings that are smaller have no room to spare for frames that are to be cut. */
+#define VFUN_PACKET_NOTED_RING_MIN 524288
 
 /* Whether there are rings of so many bytes. */
 static inline int vfun_packet_ring_ok(uint64_t ring)
@@ -243,6 +259,27 @@ static inline void *vfun_packet_put(struct vfun_packet_tx *tx, uint32_t bytes)
 }
 
 /*
+ * Where to write a note of VFUN_PACKET_NOTE_BYTES and, behind it, a frame of so many bytes; or
+ * NULL, which is counted. For a receiver that takes it (VFUN_PACKET_TAKES). The frame may be
+ * longer than `longest`, if what it is cut into is not.
+ */
+static inline void *vfun_packet_put_noted(struct vfun_packet_tx *tx, uint32_t bytes)
+{
+	uint32_t all = bytes ? bytes + VFUN_PACKET_NOTE_BYTES : 0;
+	uint32_t longest = tx->longest;
+	unsigned char *at;
+
+	tx->longest = vfun_packet_longest(tx->ring);
+	at = (unsigned char *)vfun_packet_put(tx, all > bytes ? all : 0);
+	tx->longest = longest;
+	if (at) {
+		vfun_packet_head_(at - VFUN_PACKET_RECORD_HEAD, VFUN_PACKET_KIND_NOTED, all);
+		tx->sent_bytes -= VFUN_PACKET_NOTE_BYTES;
+	}
+	return at;
+}
+
+/*
  * Shows the receiver all that was put, with one store, and the counts with it.
  * Whether there was anything new to see.
  */
@@ -282,6 +319,8 @@ struct vfun_packet_rx {
 	uint64_t head;          /* what the sender is known to have published */
 	uint64_t taken, taken_bytes, refused, bad;
 	uint32_t longest;       /* bytes of the longest frame of such a ring */
+	int takes_notes;        /* set it beside VFUN_PACKET_TAKES; else notes make no sense */
+	int noted;              /* the frame that came last has a note before it; clear it */
 };
 
 /*
@@ -305,6 +344,9 @@ static inline int vfun_packet_rx_init(struct vfun_packet_rx *rx, void *mine,
 	rx->refused = VFUN_PACKET_LOAD(rx->mine + VFUN_PACKET_REFUSED);
 	rx->bad = VFUN_PACKET_LOAD(rx->mine + VFUN_PACKET_BAD);
 	rx->longest = vfun_packet_longest(ring);
+	rx->takes_notes = 0;
+	rx->noted = 0;
+	VFUN_PACKET_STORE(rx->mine + VFUN_PACKET_TAKES, (uint64_t)0);
 	/* This end knows no links, though an earlier one may have (R-LNK-11). */
 	VFUN_PACKET_STORE(rx->mine + VFUN_LINKED_HAS_IN, (uint64_t)0);
 	VFUN_PACKET_STORE_RELEASE(rx->mine + VFUN_LINKED_KNOWS, (uint64_t)0);
@@ -344,6 +386,17 @@ static inline int vfun_packet_is_control_(uint64_t word)
 	       word >> 32 >= VFUN_PACKET_KIND_SWITCH && word >> 32 <= VFUN_PACKET_KIND_BEGIN;
 }
 
+/* Whether a record's head says that it is a frame with a note, all of which is there. */
+static inline int vfun_packet_is_noted_(const struct vfun_packet_rx *rx, uint64_t word,
+					uint64_t there)
+{
+	uint32_t bytes = (uint32_t)word;
+
+	return rx->takes_notes && word >> 32 == VFUN_PACKET_KIND_NOTED &&
+	       bytes > VFUN_PACKET_NOTE_BYTES && bytes <= rx->longest &&
+	       vfun_packet_record(bytes) <= there;
+}
+
 /* The next frame. Where `kind` is given, the record of a direct link is taken and its kind said. */
 static inline const void *vfun_packet_next_or_(struct vfun_packet_rx *rx, uint32_t *bytes,
 					       uint64_t *kind)
@@ -367,11 +420,16 @@ static inline const void *vfun_packet_next_or_(struct vfun_packet_rx *rx, uint32
 		}
 		if (word >> 32 != VFUN_PACKET_KIND_FRAME || *bytes == 0 ||
 		    *bytes > rx->longest || vfun_packet_record(*bytes) > there) {
-			if (!kind || !vfun_packet_is_control_(word))
+			if (vfun_packet_is_noted_(rx, word, there)) {
+				rx->noted = 1;
+				rx->taken_bytes -= VFUN_PACKET_NOTE_BYTES;
+			} else if (kind && vfun_packet_is_control_(word)) {
+				*kind = word >> 32;
+				rx->tail += VFUN_PACKET_ALIGN;
+				return (void *)0;
+			} else {
 				return vfun_packet_bad_(rx);
-			*kind = word >> 32;
-			rx->tail += VFUN_PACKET_ALIGN;
-			return (void *)0;
+			}
 		}
 		/*
 		 * Where the next record begins is known from this one alone, so no
@@ -392,14 +450,18 @@ static inline const void *vfun_packet_next_or_(struct vfun_packet_rx *rx, uint32
 
 /*
  * The next frame and its bytes, or NULL: there is none. It stays where it is until
- * vfun_packet_take.
+ * vfun_packet_take. With `noted`, which the caller clears, a note comes first, and its bytes
+ * are among those.
  */
 static inline const void *vfun_packet_next(struct vfun_packet_rx *rx, uint32_t *bytes)
 {
 	return vfun_packet_next_or_(rx, bytes, (uint64_t *)0);
 }
 
-/* The frame that came last was not used: too long for here, or no memory for it. */
+/*
+ * The frame that came last was not used: too long for here, or no memory for it. Its bytes are
+ * those without a note.
+ */
 static inline void vfun_packet_refuse(struct vfun_packet_rx *rx, uint32_t bytes)
 {
 	rx->taken--;

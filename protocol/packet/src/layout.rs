@@ -35,6 +35,8 @@ pub mod header {
     pub const STATE: usize = 16;
     /// Bytes of the longest frame that it takes; 0: it does not say.
     pub const FRAME: usize = 17;
+    /// Which frames with a note it takes (R-PKT-9): bits of [`takes`](super::takes).
+    pub const TAKES: usize = 18;
     /// The position at which it wants to be rung.
     pub const WAKE: usize = 24;
 
@@ -72,6 +74,17 @@ pub mod header {
     pub const FENCED: usize = 57;
 }
 
+/// Bits of the word [`header::TAKES`].
+pub mod takes {
+    /// Frames whose checksum is not complete.
+    pub const SUM: u64 = 1;
+    /// Frames of TCP over IPv4, and over IPv6, that are to be cut into segments.
+    pub const TCP4: u64 = 2;
+    pub const TCP6: u64 = 4;
+    /// All of them.
+    pub const ALL: u64 = SUM | TCP4 | TCP6;
+}
+
 /// Words by which the two halves of a switch's driver know of each other. They are in its
 /// private memory.
 pub mod line {
@@ -106,6 +119,10 @@ pub const KIND_END: u64 = 4;
 pub const KIND_BEGIN: u64 = 5;
 /// Bytes of such a record behind its head: the epoch, and the link's number.
 pub const CONTROL_BYTES: u64 = 16;
+/// A note, and behind it a frame that it is about.
+pub const KIND_NOTED: u64 = 6;
+/// Bytes of a note.
+pub const NOTE_BYTES: u32 = 16;
 
 /// Bytes of the record of a frame.
 pub const fn record(bytes: u32) -> u64 {

@@ -1,8 +1,13 @@
 //! The end that takes frames out of a ring.
 
 use crate::control::{Control, ControlKind};
-use crate::layout::header::{BAD, HAS_IN, HEAD, KNOWS, REFUSED, TAIL, TAKEN, TAKEN_BYTES, WAKE};
-use crate::layout::{AHEAD, ALIGN, KIND_FRAME, KIND_SKIP, RECORD_HEAD, record};
+use crate::layout::header::{
+    BAD, HAS_IN, HEAD, KNOWS, REFUSED, TAIL, TAKEN, TAKEN_BYTES, TAKES, WAKE,
+};
+use crate::layout::{
+    AHEAD, ALIGN, KIND_FRAME, KIND_NOTED, KIND_SKIP, NOTE_BYTES, RECORD_HEAD, record,
+};
+use crate::note::Note;
 use crate::ring::Ring;
 use vfun_window::Memory;
 use vfun_window::sync::{Ordering, fence};
@@ -35,6 +40,8 @@ pub struct Receiver<M> {
 /// A record, as it was read once.
 enum Record {
     Frame(u32),
+    /// With a note, whose bytes are among those.
+    Noted(u32),
     Skip,
     /// Its head: a record of a direct link, or nonsense.
     Other(u64),
@@ -51,6 +58,7 @@ impl<M: Memory> Receiver<M> {
             refused: own(REFUSED),
             bad: own(BAD),
         };
+        mem.store(TAKES, 0, Ordering::Relaxed);
         // This end knows no links, though an earlier one may have (R-LNK-11).
         mem.store(HAS_IN, 0, Ordering::Relaxed);
         mem.store(KNOWS, 0, Ordering::Release);
@@ -90,7 +98,18 @@ impl<M: Memory> Receiver<M> {
     /// burst, not the frames: a peer may send such frames without end.
     #[inline]
     pub fn next(&mut self, to: &mut [u8]) -> Option<usize> {
-        self.next_or(to, |this, _| {
+        self.next_or(to, None, |this, _| {
+            this.bad();
+            None
+        })
+    }
+
+    /// The same for a party that takes frames with notes and has said so in the word `TAKES`: the frame's note,
+    /// too, which says nothing of a frame that has none.
+    #[inline]
+    pub fn next_noted(&mut self, to: &mut [u8], note: &mut Note) -> Option<usize> {
+        *note = Note::default();
+        self.next_or(to, Some(note), |this, _| {
             this.bad();
             None
         })
@@ -101,6 +120,7 @@ impl<M: Memory> Receiver<M> {
     fn next_or(
         &mut self,
         to: &mut [u8],
+        note: Option<&mut Note>,
         turn: impl FnOnce(&mut Self, ControlKind) -> Option<usize>,
     ) -> Option<usize> {
         for has_skipped in [false, true] {
@@ -108,7 +128,12 @@ impl<M: Memory> Receiver<M> {
                 return None;
             }
             match self.record() {
-                Record::Frame(bytes) => return Some(self.frame(bytes, to)),
+                Record::Frame(bytes) => return Some(self.frame(bytes, 0, to)),
+                Record::Noted(bytes) => {
+                    let Some(note) = note else { break };
+                    *note = self.note();
+                    return Some(self.frame(bytes - NOTE_BYTES, NOTE_BYTES, to));
+                }
                 Record::Skip if !has_skipped => {
                     self.tail = self.tail.wrapping_add(self.ring.left(self.tail));
                 }
@@ -127,7 +152,7 @@ impl<M: Memory> Receiver<M> {
     #[inline(always)]
     pub(crate) fn next_or_control(&mut self, to: &mut [u8]) -> (Option<usize>, Option<Control>) {
         let mut control = None;
-        let found = self.next_or(to, |this, kind| {
+        let found = self.next_or(to, None, |this, kind| {
             control = Some(this.control(kind));
             Some(0)
         });
@@ -210,6 +235,11 @@ impl<M: Memory> Receiver<M> {
             KIND_FRAME if bytes != 0 && bytes <= self.ring.longest() && record(bytes) <= there => {
                 Record::Frame(bytes)
             }
+            KIND_NOTED
+                if bytes > NOTE_BYTES && bytes <= self.ring.longest() && record(bytes) <= there =>
+            {
+                Record::Noted(bytes)
+            }
             _ => Record::Other(word),
         }
     }
@@ -222,10 +252,18 @@ impl<M: Memory> Receiver<M> {
         Control { kind, epoch: word(1), link: word(2) }
     }
 
+    /// The note of the frame that comes next, which has one.
+    fn note(&self) -> Note {
+        let mut bytes = [0; NOTE_BYTES as usize];
+        self.mem.read(self.ring.word(self.tail) + 1, &mut bytes);
+        Note::of_bytes(&bytes)
+    }
+
+    /// Takes a frame of so many bytes, which so many others are before.
     #[inline(always)]
-    fn frame(&mut self, bytes: u32, to: &mut [u8]) -> usize {
-        let at = self.ring.word(self.tail) + 1;
-        self.tail = self.tail.wrapping_add(record(bytes));
+    fn frame(&mut self, bytes: u32, before: u32, to: &mut [u8]) -> usize {
+        let at = self.ring.word(self.tail) + 1 + before as usize / 8;
+        self.tail = self.tail.wrapping_add(record(before + bytes));
         let Some(to) = to.get_mut(..bytes as usize) else {
             self.counts.refused = self.counts.refused.wrapping_add(1);
             return 0;

@@ -2,7 +2,10 @@
 
 use crate::control::Control;
 use crate::layout::header::{FULL, HAS_OUT, HEAD, KNOWS, LONG, SENT, SENT_BYTES, TAIL, WAKE};
-use crate::layout::{ALIGN, CONTROL_BYTES, KIND_FRAME, KIND_SKIP, RECORD_HEAD, record};
+use crate::layout::{
+    ALIGN, CONTROL_BYTES, KIND_FRAME, KIND_NOTED, KIND_SKIP, NOTE_BYTES, RECORD_HEAD, record,
+};
+use crate::note::Note;
 use crate::ring::Ring;
 use vfun_window::Memory;
 use vfun_window::sync::{Ordering, fence};
@@ -79,6 +82,29 @@ impl<M: Memory> Sender<M> {
     #[inline(always)]
     pub fn put(&mut self, frame: &[u8]) -> Result<(), NotSent> {
         let bytes = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        let at = self.place(KIND_FRAME, bytes)?;
+        self.fill(at, frame);
+        Ok(())
+    }
+
+    /// The same with a note before it, for a receiver that takes such frames (R-PKT-9). It may be longer than
+    /// that receiver says, if what it is cut into is not.
+    ///
+    /// # Errors
+    /// [`NotSent`], which is counted.
+    pub fn put_noted(&mut self, note: &Note, frame: &[u8]) -> Result<(), NotSent> {
+        let bytes = u32::try_from(frame.len()).ok().filter(|bytes| *bytes != 0);
+        let all = bytes.map_or(0, |bytes| bytes.saturating_add(NOTE_BYTES));
+        let at = self.place(KIND_NOTED, all)?;
+        self.counts.bytes = self.counts.bytes.wrapping_sub(NOTE_BYTES.into());
+        self.mem.write(at, &note.to_bytes());
+        self.fill(at + NOTE_BYTES as usize / 8, frame);
+        Ok(())
+    }
+
+    /// Room for a record of this kind, which is counted; the word behind its head.
+    #[inline(always)]
+    fn place(&mut self, kind: u64, bytes: u32) -> Result<usize, NotSent> {
         if bytes == 0 || bytes > self.ring.longest() {
             self.counts.too_long = self.counts.too_long.wrapping_add(1);
             return Err(NotSent::Length);
@@ -93,7 +119,16 @@ impl<M: Memory> Sender<M> {
             self.begin(KIND_SKIP, skipped - RECORD_HEAD);
             self.head = self.head.wrapping_add(skipped);
         }
-        let at = self.begin(KIND_FRAME, bytes.into()) + 1;
+        let at = self.begin(kind, bytes.into()) + 1;
+        self.head = self.head.wrapping_add(record);
+        self.counts.frames = self.counts.frames.wrapping_add(1);
+        self.counts.bytes = self.counts.bytes.wrapping_add(bytes.into());
+        Ok(at)
+    }
+
+    /// Copies a frame to a word of the ring.
+    #[inline(always)]
+    fn fill(&self, at: usize, frame: &[u8]) {
         let (words, rest) = frame.as_chunks::<8>();
         self.mem.write(at, words.as_flattened());
         if !rest.is_empty() {
@@ -101,10 +136,6 @@ impl<M: Memory> Sender<M> {
             last[..rest.len()].copy_from_slice(rest);
             self.mem.write(at + words.len(), &last);
         }
-        self.head = self.head.wrapping_add(record);
-        self.counts.frames = self.counts.frames.wrapping_add(1);
-        self.counts.bytes = self.counts.bytes.wrapping_add(bytes.into());
-        Ok(())
     }
 
     /// Shows the receiver all that was put, with one store, and the counts with it. Says

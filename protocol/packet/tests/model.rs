@@ -10,7 +10,7 @@ mod raced;
 mod strategy;
 
 use common::plain::peek;
-use common::{Op, Pair, frame, sum};
+use common::{Op, Pair, frame, note, sum};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use strategy::op;
@@ -18,7 +18,7 @@ use vfun_packet::layout::header;
 use vfun_packet::{Ring, Sent, Taken};
 
 /// An honest pair: what is put comes out whole and in order, what does not fit is counted,
-/// and nothing is seen before it is published.
+/// and nothing is seen before it is published. Notes are gone for a receiver that takes them.
 fn honest(ops: &[Op]) {
     let mut pair = Pair::new();
     let (mut put, mut shown) = (VecDeque::new(), VecDeque::new());
@@ -26,25 +26,31 @@ fn honest(ops: &[Op]) {
     for op in ops {
         let said = pair.step(*op);
         match *op {
-            Op::Put { bytes, seed } if said == "put" => {
-                put.push_back(frame(bytes, seed));
+            Op::Put { bytes, seed } | Op::PutNoted { bytes, seed } if said == "put" => {
+                let is_noted = matches!(op, Op::PutNoted { .. });
+                put.push_back((
+                    frame(bytes, seed),
+                    is_noted.then(|| note(seed)).unwrap_or_default(),
+                ));
                 sent.frames += 1;
                 sent.bytes += u64::from(bytes);
             }
             Op::Put { bytes, .. } if bytes == 0 || bytes > 2040 => sent.too_long += 1,
-            Op::Put { .. } => sent.full += 1,
+            Op::PutNoted { bytes, .. } if bytes == 0 || bytes > 2024 => sent.too_long += 1,
+            Op::Put { .. } | Op::PutNoted { .. } => sent.full += 1,
             Op::Publish => {
                 assert_eq!(said == "1", !put.is_empty());
                 shown.append(&mut put);
             }
-            Op::Get { room } => match shown.pop_front() {
+            Op::GetNoted { room } => match shown.pop_front() {
                 None => assert_eq!(said, "none"),
-                Some(f) if f.len() > room as usize => {
-                    assert_eq!(said, "got 0 0");
+                Some((f, note)) if f.len() > room as usize => {
+                    assert_eq!(said, format!("got 0 0 note {}", sum(note.header())));
                     taken.refused += 1;
                 }
-                Some(f) => {
-                    assert_eq!(said, format!("got {} {}", f.len(), sum(&f)));
+                Some((f, note)) => {
+                    let of_note = sum(note.header());
+                    assert_eq!(said, format!("got {} {} note {of_note}", f.len(), sum(&f)));
                     taken.frames += 1;
                     taken.bytes += f.len() as u64;
                 }
@@ -68,12 +74,20 @@ fn is_honest(op: &Op) -> bool {
     )
 }
 
+/// An honest sender puts notes for a receiver that takes them alone.
+fn takes_notes(op: Op) -> Op {
+    match op {
+        Op::Get { room } => Op::GetNoted { room },
+        op => op,
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
     fn an_honest_pair_loses_nothing(ops in prop::collection::vec(op(), 1..300)) {
-        let ops: Vec<Op> = ops.into_iter().filter(is_honest).collect();
+        let ops: Vec<Op> = ops.into_iter().map(takes_notes).filter(is_honest).collect();
         honest(&ops);
     }
 
@@ -103,6 +117,18 @@ fn every_length_comes_over_the_end_of_the_ring() {
         assert_eq!(pair.step(Op::Get { room: 4096 }), expected);
         pair.rx.take();
     }
+}
+
+/// To who takes no notes a frame that has one makes no sense, and what was sent with it is passed over (R-PKT-9).
+#[test]
+fn who_takes_no_notes_gets_none() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.step(Op::PutNoted { bytes: 100, seed: 1 }), "put");
+    assert_eq!(pair.step(Op::Put { bytes: 100, seed: 2 }), "put");
+    pair.tx.publish();
+    assert_eq!(pair.step(Op::Get { room: 4096 }), "none");
+    assert_eq!(pair.rx.counts(), Taken { bad: 1, ..Taken::default() });
+    assert_eq!(pair.tx.counts().bytes, 200, "notes are not counted");
 }
 
 /// Who sleeps is rung for the first frame, once; who is awake is not rung.

@@ -91,8 +91,9 @@ pub const CLAIM_STALE_MS: u64 = 3_000;
 /// How long an app waits for an answer to a control request, ms. Starting a
 /// service on a loaded machine takes a second at worst.
 pub const CONTROL_TIMEOUT_MS: u64 = 10_000;
-/// How often a session without a socket counts its heartbeat up, ms.
-pub const HEARTBEAT_MS: u64 = 1_000;
+/// How often a session without a socket counts its heartbeat up, ms: some times before it is taken for
+/// dead. Each time costs a VM that sleeps a wake-up.
+pub const HEARTBEAT_MS: u64 = 2_000;
 /// A heartbeat that stands still this long means that the app is gone, ms.
 pub const HEARTBEAT_DEAD_MS: u64 = 30_000;
 

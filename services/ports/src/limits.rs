@@ -1,5 +1,6 @@
 //! Every limit of the function, with its reason.
 
+use crate::tap::FRAME_AT;
 use std::time::Duration;
 
 /// Frames that a port has relayed each way in one turn. Enough that one publication and one
@@ -7,12 +8,23 @@ use std::time::Duration;
 /// of 9018 bytes are copied in some 0.1 ms.
 pub const BURST: usize = 64;
 
+/// Bytes in the same turn after which no further frame follows, for the same reason: frames that are to be cut are
+/// longer.
+pub(crate) const BURST_BYTES: usize = 64 * 9018;
+
 /// Bytes of a frame beyond its MTU: an Ethernet header of 14, and one VLAN tag of 4.
 pub const FRAME_EXTRA: usize = 18;
 
-/// Bytes of the thread's buffer: the longest frame of the largest MTU, and one more, by which
+/// Bytes of the longest frame that is to be cut: an IP packet of 65535 bytes, and what is before it.
+pub(crate) const CUT_BYTES: usize = u16::MAX as usize + FRAME_EXTRA;
+
+/// Bytes of the thread's buffer: the longest frame with a note, and one more, by which
 /// a frame that is longer is known.
-pub(crate) const BUFFER_BYTES: usize = u16::MAX as usize + FRAME_EXTRA + 1;
+pub(crate) const BUFFER_BYTES: usize = FRAME_AT + CUT_BYTES + 1;
+
+/// How often at most a device is told which offloads its guest takes: each time the kernel looks at the features
+/// of the interface under its lock of all interfaces.
+pub(crate) const OFFLOADS_EVERY: Duration = Duration::from_secs(1);
 
 /// While the thread spins, it asks the system once in so many looks which devices are
 /// readable. That costs some 300 ns, as much as ten looks at a ring.

@@ -1,14 +1,16 @@
 //! A port that is relayed: one channel of packets, and its device.
 
-use crate::limits::{BURST, FRAME_EXTRA};
+use crate::limits::{BURST, BURST_BYTES, CUT_BYTES, FRAME_EXTRA, OFFLOADS_EVERY};
 use crate::tally::{Shown, Tally};
-use crate::tap::{Tap, TapRead, TapWrite};
+use crate::tap::{FRAME_AT, Tap, TapRead, TapWrite};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfun_packet::layout::header::{FRAME, STATE};
-use vfun_packet::layout::{DOWN, UP};
-use vfun_packet::{Memory, Receiver, Ring, Sender, WindowMemory};
+use std::time::Instant;
+use vfun_packet::layout::header::{FRAME, STATE, TAKES};
+use vfun_packet::layout::{DOWN, UP, takes};
+use vfun_packet::limits::NOTED_RING_MIN;
+use vfun_packet::{Memory, Note, Receiver, Ring, Sender, WindowMemory};
 use vfun_sdk::DriverError;
 use vfun_sdk::service::{Port, ProgramBell, QueuesChannel, log_line};
 use vfun_wire::packets::SIDE_OFF;
@@ -24,6 +26,10 @@ pub(crate) struct RelayedPort {
     /// Bytes of the longest frame of either way.
     frame_bytes: usize,
     tally: Tally,
+    /// The ring has room to spare for frames that are to be cut.
+    has_room_for_notes: bool,
+    /// When the device was last told what it may give.
+    told: Option<Instant>,
     /// The device may have frames.
     is_readable: bool,
     /// The device is gone for ever.
@@ -58,6 +64,8 @@ impl RelayedPort {
             to_guest: Sender::new(memory.clone(), ring),
             from_guest: Receiver::new(memory, ring),
             frame_bytes,
+            has_room_for_notes: ring.bytes() >= NOTED_RING_MIN,
+            told: None,
             is_readable: true,
             is_gone: false,
             name,
@@ -83,6 +91,7 @@ impl RelayedPort {
     /// for what it sent, so the guest is rung in any case.
     pub fn begin(&mut self) {
         self.memory().store(FRAME, self.frame_bytes as u64, Ordering::Relaxed);
+        self.memory().store(TAKES, self.takes(), Ordering::Relaxed);
         self.memory().store(STATE, UP, Ordering::Release);
         self.note();
         self.to_guest.must_ring();
@@ -91,6 +100,7 @@ impl RelayedPort {
 
     /// Says that it is not served any more.
     pub fn end(&self) {
+        self.memory().store(TAKES, 0, Ordering::Relaxed);
         self.memory().store(STATE, DOWN, Ordering::Release);
         self.bell.ring();
     }
@@ -124,15 +134,37 @@ impl RelayedPort {
         self.tally.note(self.to_guest.counts(), self.from_guest.counts());
     }
 
-    /// Bytes of the longest frame that the guest takes now; 0 while it is not ready.
-    fn guest_takes(&self) -> usize {
+    /// Which frames with notes go either way: bits of [`takes`].
+    fn takes(&self) -> u64 {
+        if self.has_room_for_notes { self.tap.takes() } else { 0 }
+    }
+
+    /// What the guest takes now; nothing while it is not ready.
+    fn guest_takes(&self) -> GuestTakes {
         if self.memory().load(STATE, Ordering::Acquire) != UP {
-            return 0;
+            return GuestTakes::default();
         }
         // A guest that does not say takes what the port's MTU makes.
-        match self.memory().load(FRAME, Ordering::Relaxed) {
+        let longest = match self.memory().load(FRAME, Ordering::Relaxed) {
             0 => self.frame_bytes,
             bytes => usize::try_from(bytes).map_or(self.frame_bytes, |b| b.min(self.frame_bytes)),
+        };
+        let notes = self.memory().load(TAKES, Ordering::Relaxed) & self.takes();
+        GuestTakes { longest, notes }
+    }
+
+    /// Lets the device give what the guest takes. A guest that often changes its mind waits: each change is the
+    /// kernel's work for all interfaces.
+    fn tell_device(&mut self, guest: &GuestTakes) {
+        if guest.longest == 0 || !self.tap.gives_other_than(guest.notes) {
+            return;
+        }
+        if self.told.is_some_and(|told| told.elapsed() < OFFLOADS_EVERY) {
+            return;
+        }
+        self.told = Some(Instant::now());
+        if let Err(e) = self.tap.let_give(guest.notes) {
+            log_line(format_args!("port {}: its tap device refuses offloads: {e}", self.name));
         }
     }
 
@@ -141,17 +173,23 @@ impl RelayedPort {
         if !self.is_readable {
             return false;
         }
-        let (longest, mut any) = (self.guest_takes(), false);
-        // One byte more than fits shows a frame that is too long.
-        let buffer = &mut buffer[..=self.frame_bytes];
+        let guest = self.guest_takes();
+        self.tell_device(&guest);
+        let (mut any, mut left) = (false, BURST_BYTES);
         for _ in 0..BURST {
             match self.tap.read(buffer) {
-                TapRead::Frame(bytes) => {
+                TapRead::Frame(note, bytes) => {
                     any = true;
-                    match bytes <= longest {
+                    left = left.saturating_sub(bytes);
+                    let frame = buffer.get(FRAME_AT..FRAME_AT + bytes).unwrap_or_default();
+                    match guest.way_of(&note, bytes) {
                         // One that has no room is counted there.
-                        true => _ = self.to_guest.put(&buffer[..bytes]),
-                        false => self.tally.miss(),
+                        FrameWay::Whole => _ = self.to_guest.put(frame),
+                        FrameWay::Noted => _ = self.to_guest.put_noted(&note, frame),
+                        FrameWay::Dropped => self.tally.miss(),
+                    }
+                    if left == 0 {
+                        break;
                     }
                 }
                 TapRead::Empty => {
@@ -177,14 +215,25 @@ impl RelayedPort {
 
     /// From the guest to the device.
     fn relay_out(&mut self, buffer: &mut [u8]) -> bool {
-        let (bad, mut any) = (self.from_guest.counts().bad, false);
-        let buffer = &mut buffer[..self.frame_bytes];
+        let (bad, mut any, mut note) = (self.from_guest.counts().bad, false, Note::default());
+        let mut left = BURST_BYTES;
+        let noted = self.takes() != 0;
+        let longest = if noted { CUT_BYTES } else { self.frame_bytes };
         for _ in 0..BURST {
-            let Some(bytes) = self.from_guest.next(buffer) else { break };
+            let to = &mut buffer[FRAME_AT..FRAME_AT + longest];
+            let next = match noted {
+                true => self.from_guest.next_noted(to, &mut note),
+                false => self.from_guest.next(to),
+            };
+            let Some(bytes) = next else { break };
             any = true;
             // Longer than the buffer: counted there.
             if bytes > 0 {
-                self.give(&buffer[..bytes]);
+                self.give(&note.unverified(), &mut buffer[..FRAME_AT + bytes]);
+            }
+            left = left.saturating_sub(bytes);
+            if left == 0 {
+                break;
             }
         }
         if any || self.from_guest.counts().bad != bad {
@@ -195,15 +244,20 @@ impl RelayedPort {
         any
     }
 
-    fn give(&mut self, frame: &[u8]) {
-        if self.is_gone {
-            return self.tally.lose(frame.len());
+    /// Gives the device a frame that is at [`FRAME_AT`], up to the buffer's end.
+    fn give(&mut self, note: &Note, buffer: &mut [u8]) {
+        let bytes = buffer.len() - FRAME_AT;
+        // What it is cut into must not be longer than other frames either.
+        let longest = if note.is_cut() { note.segment_frame() } else { bytes };
+        let is_fine = note.is_known() && longest <= self.frame_bytes;
+        if self.is_gone || !is_fine {
+            return self.tally.lose(bytes);
         }
-        match self.tap.write(frame) {
+        match self.tap.write(note, buffer) {
             TapWrite::Taken => {}
-            TapWrite::Refused => self.tally.lose(frame.len()),
+            TapWrite::Refused => self.tally.lose(bytes),
             TapWrite::Gone(why) => {
-                self.tally.lose(frame.len());
+                self.tally.lose(bytes);
                 self.lose_device(why);
             }
         }
@@ -215,6 +269,37 @@ impl RelayedPort {
             (self.is_gone, self.is_readable) = (true, false);
             self.end();
             log_line(format_args!("port {} is down: {why}", self.name));
+        }
+    }
+}
+
+/// What a guest takes.
+#[derive(Default)]
+struct GuestTakes {
+    /// Bytes of the longest frame; 0: none.
+    longest: usize,
+    /// Which frames with notes: bits of [`takes`].
+    notes: u64,
+}
+
+/// How a frame goes to a guest.
+enum FrameWay {
+    Whole,
+    Noted,
+    Dropped,
+}
+
+impl GuestTakes {
+    /// How a frame of the device goes.
+    fn way_of(&self, note: &Note, bytes: usize) -> FrameWay {
+        let is_short = bytes <= self.longest;
+        match note.asks() {
+            // What is said of its sum helps who takes notes; others look themselves.
+            0 if is_short && (note.is_empty() || self.notes & takes::SUM == 0) => FrameWay::Whole,
+            asked if asked & !self.notes != 0 || self.longest == 0 => FrameWay::Dropped,
+            // The device cuts frames to its own MTU, which is the port's.
+            _ if is_short || note.is_cut() => FrameWay::Noted,
+            _ => FrameWay::Dropped,
         }
     }
 }

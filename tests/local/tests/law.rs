@@ -340,6 +340,7 @@ const UNSAFE_MAY_BE_IN: &[&str] = &[
     "guest/remoting/src/fork.rs",
     "guest/remoting/src/out.rs",
     // A test's own network namespace and tap device.
+    "services/ports/src/tun.rs",
     "services/ports/tests/device.rs",
     // A test's allocator, which looks at the memory that is given back.
     "guest/remoting/tests/wiped.rs",

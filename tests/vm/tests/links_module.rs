@@ -9,7 +9,7 @@ use vfun_packet::LinkPlace;
 use vfun_packet::layout::NO_MORE;
 use vfun_packet::layout::header::{ACK, HAS_IN, HAS_OUT, KNOWS, OPEN};
 use vfun_testguest::Guest;
-use vfun_tests_vm::fakehost::FakeHost;
+use vfun_tests_vm::fakehost::{BYTES, FakeHost};
 use vfun_tests_vm::linkedworld::{ECHO, MAC_A, WINDOW, World};
 use vfun_tests_vm::module::{dmesg, healthy, load, module_config, ok, until};
 use vfun_tests_vm::{LONG, boot};
@@ -351,7 +351,7 @@ fn a_place_that_cannot_be_and_a_peer_that_writes_anything_harm_nothing() {
         ("makes no sense", right.word() | 2),
         ("there is no such link window", LinkPlace { window: WINDOW + 3, ..right }.word()),
         ("there is no such link window", LinkPlace { window: WINDOW + 1, ..right }.word()),
-        ("beyond the end of its window", LinkPlace { ring: 2 << 20, ..right }.word()),
+        ("beyond the end of its window", LinkPlace { ring: BYTES, ..right }.word()),
         ("its ring is too short", LinkPlace { ring: 1 << 15, ..right }.word()),
     ];
     around(&stage, |a| {

@@ -2,8 +2,10 @@
 //! answer pings and check what comes.
 
 use std::time::Duration;
+use vfun_packet::layout::takes;
+use vfun_packet::{NOTE_HEADER, Note};
 use vfun_testguest::{Guest, GuestConfig};
-use vfun_tests_vm::fakehost::{FakeHost, Mood};
+use vfun_tests_vm::fakehost::{FakeHost, LARGE, Mood};
 use vfun_tests_vm::module::{dmesg, healthy, hold, load, module_config, ok, said_by, until};
 use vfun_tests_vm::{LONG, boot};
 
@@ -152,6 +154,68 @@ fn a_port_is_an_interface_and_frames_go_both_ways() {
     pings(&guest);
     assert_eq!(host.came().wrong, 0);
     healthy(&guest);
+}
+
+/// Checksums are left to a host that takes such frames, and large packets of TCP; those of the host are heeded.
+#[test]
+fn frames_that_are_not_whole_go_both_ways() {
+    let (host, guest) = with_port("notes");
+    // The other one has a small ring, and takes none.
+    host.names_port(LARGE.into(), 9, "big0", MAC, 1500);
+    appears(&guest, "big0");
+    ok(&guest, "ip link set big0 up && ip addr add 10.9.0.2/24 dev big0");
+    until("the carrier", || said(&guest, "cat /sys/class/net/big0/carrier") == "1");
+    assert_eq!(host.guest_takes(LARGE), Some(takes::ALL));
+    ok(&guest, "ping -c 3 -W 2 10.9.0.1");
+    ok(&guest, "flood 10.9.0.1 1300 200; sleep 1");
+    let came = host.came();
+    assert!(came.unsummed >= 200 && came.wrong == 0, "{came:?}");
+    // A packet that is to be cut comes as one, however long: IP counts the bytes.
+    let rx = |what: &str| -> u64 {
+        ok(&guest, &format!("cat /sys/class/net/big0/statistics/{what}")).parse().unwrap()
+    };
+    let (packets, bytes) = (rx("rx_packets"), rx("rx_bytes"));
+    let all = [cut(100), cut(3000), cut(60_000)];
+    assert_eq!(host.sends_noted(LARGE, &all), 3);
+    until("they came", || rx("rx_packets") >= packets + 3);
+    assert!(rx("rx_bytes") - bytes >= 63_000);
+    assert_eq!(rx("rx_errors"), 0);
+    // What makes no sense is dropped and counted.
+    let wrong: [(usize, u8); 5] = [(1, 3), (1, 0x81), (0, 5), (7, 0xff), (8, 0xff)];
+    for (n, (at, value)) in wrong.into_iter().enumerate() {
+        let (note, frame) = cut(3000);
+        let mut header = *note.header();
+        header[at] = value;
+        assert_eq!(host.sends_noted(LARGE, &[(Note::new(header), frame)]), 1);
+        until("its count", || rx("rx_errors") == n as u64 + 1);
+    }
+    // Any note at all: the kernel heeds it or drops it, and lives.
+    host.mood(Mood::BadPorts);
+    for _ in 0..5 {
+        ok(&guest, "sleep 1; portstats big0 > /dev/null");
+    }
+    println!("{}", ok(&guest, "portstats big0; ifconfig big0; dmesg | tail -20"));
+    host.mood(Mood::Sane);
+    host.lay_out_anew();
+    healthy(&guest);
+}
+
+/// A packet of TCP over IPv4 that is to be cut into segments of 1000 bytes, and its note.
+fn cut(payload: usize) -> (Note, Vec<u8>) {
+    let mut frame = frame(54 + payload);
+    frame[12..14].copy_from_slice(&[8, 0]);
+    let bytes = (40 + payload) as u16;
+    let ip = [0x45, 0, 0, 0, 0, 9, 0x40, 0, 64, 6, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2];
+    frame[14..34].copy_from_slice(&ip);
+    frame[16..18].copy_from_slice(&bytes.to_be_bytes());
+    frame[34..54]
+        .copy_from_slice(&[0, 80, 0, 81, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+    let mut header = [0; NOTE_HEADER];
+    header[..2].copy_from_slice(&[1, u8::from(payload > 1000)]);
+    for (at, value) in [(2, 54), (4, 1000), (6, 34), (8, 16)] {
+        header[at..at + 2].copy_from_slice(&u16::to_le_bytes(value));
+    }
+    (Note::new(header), frame)
 }
 
 #[test]

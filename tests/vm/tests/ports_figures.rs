@@ -21,9 +21,11 @@ const ROUNDS: usize = 5;
 const WAYS: [(&str, &str, &str); 2] =
     [("port", "10.9.0.1", "10.9.0.10"), ("virtio-net", "10.8.0.1", "10.8.0.10")];
 
-/// A guest with a port in one bridge and a card in another one. The card has no offloads, as the
-/// port has none.
-fn guest(stand: &Stand) -> Guest {
+/// What a card of QEMU does not offer, so that each frame is whole.
+const NO_OFFLOADS: &str = ",csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ufo=off,mrg_rxbuf=off";
+
+/// A guest with a port in one bridge and a card in another one, both with offloads or both without.
+fn guest(stand: &Stand, offloads: bool) -> Guest {
     for (bridge, address) in [("br0", "10.9.0.1"), ("br1", "10.8.0.1")] {
         ip(&format!("link add {bridge} type bridge"));
         ip(&format!("addr add {address}/24 dev {bridge}"));
@@ -31,24 +33,13 @@ fn guest(stand: &Stand) -> Guest {
     }
     ip("tuntap add pv0 mode tap");
     ip("link set pv0 master br1 up");
-    let doorbell = doorbell_client(stand, "vm0", "[ports.eth1]\nswitch = \"br0\"\n");
+    let port = format!("[ports.eth1]\nswitch = \"br0\"\noffloads = {offloads}\n");
+    let doorbell = doorbell_client(stand, "vm0", &port);
     let mut config = module_config("ports-figures", vec![doorbell]);
     config.cpus = 1;
     config.files.extend(files(packed()));
     config.modules.push("virtio_net".into());
-    let off = [
-        "csum",
-        "gso",
-        "guest_csum",
-        "guest_tso4",
-        "guest_tso6",
-        "guest_ufo",
-        "host_tso4",
-        "host_tso6",
-        "host_ufo",
-        "mrg_rxbuf",
-    ];
-    let off: String = off.iter().map(|o| format!(",{o}=off")).collect();
+    let off = if offloads { "" } else { NO_OFFLOADS };
     for words in [
         ["-netdev", "tap,id=pv,ifname=pv0,script=no,downscript=no"],
         [
@@ -158,15 +149,34 @@ fn idle(stand: &Stand, guest: &Guest) {
     reaches(guest, WAYS[0].1);
 }
 
+fn is_asked() -> bool {
+    std::env::var_os("VFUN_PORTS_FIGURES").is_some() && folder().is_some()
+}
+
 #[test]
 fn beside_a_card_of_qemu() {
-    let asked = std::env::var_os("VFUN_PORTS_FIGURES").is_some();
-    if !asked || folder().is_none() || !inside("ports_figures::beside_a_card_of_qemu") {
+    if !is_asked() || !inside("ports_figures::beside_a_card_of_qemu") {
         return;
     }
     let stand = Stand::with(&["--ports"]);
-    let guest = guest(&stand);
+    let guest = guest(&stand, false);
     idle(&stand, &guest);
+    eprintln!("without offloads on either");
+    beside(&guest);
+}
+
+#[test]
+fn beside_a_card_with_offloads() {
+    if !is_asked() || !inside("ports_figures::beside_a_card_with_offloads") {
+        return;
+    }
+    let stand = Stand::with(&["--ports"]);
+    let guest = guest(&stand, true);
+    eprintln!("with offloads on both");
+    beside(&guest);
+}
+
+fn beside(guest: &Guest) {
     let mut rows: [Vec<(f64, f64)>; 4] = Default::default();
     for _ in 0..ROUNDS {
         let to = WAYS.map(|(.., vm)| megabits(vm, false));
@@ -188,7 +198,7 @@ fn beside_a_card_of_qemu() {
     for (name, both) in names.iter().zip(&rows) {
         eprintln!("{}", row(name, both));
     }
-    vfun_tests_vm::module::healthy(&guest);
+    vfun_tests_vm::module::healthy(guest);
 }
 
 /// Where the second card of the guest is, and its number among devices.
@@ -278,7 +288,7 @@ fn guest_of_dpdk(stand: &Stand, folder: &Path, card: &str) -> Guest {
 
 #[test]
 fn testpmd_in_a_guest_beside_vhost() {
-    let asked = std::env::var_os("VFUN_PORTS_FIGURES").is_some() && driver().is_some();
+    let asked = is_asked() && driver().is_some();
     if !asked || !inside("ports_figures::testpmd_in_a_guest_beside_vhost") {
         return;
     }

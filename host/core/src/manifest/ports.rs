@@ -28,6 +28,7 @@ pub(super) struct PortToml {
     way: Option<Spanned<String>>,
     tap: Option<Spanned<String>>,
     switch: Option<Spanned<String>>,
+    offloads: Option<bool>,
 }
 
 /// Ports by their names, as a table of a manifest has them.
@@ -180,7 +181,8 @@ fn one(
         return Err(src.error(at, why));
     }
     let switch = t.switch.as_ref().map(|s| interface(src, "switch", s)).transpose()?;
-    Ok(Port { name: port, number, mac, mtu, ring_bytes, way, tap, switch })
+    let offloads = t.offloads.unwrap_or(true);
+    Ok(Port { name: port, number, mac, mtu, ring_bytes, way, tap, switch, offloads })
 }
 
 #[cfg(test)]
@@ -196,7 +198,7 @@ mod tests {
     #[test]
     fn a_port_says_what_it_wants_and_the_rest_follows() {
         assert!(read("name = \"web\"").unwrap().is_empty());
-        let text = "name = \"web\"\n[ports.eth1]\nswitch = \"br0\"\n[ports.eth0]\nnumber = 3\nmtu = 9000\nring = \"4 MiB\"\nmac = \"52:54:00:00:00:01\"\ntap = \"t0\"\nway = \"dpdk\"\n[ports.eth2]";
+        let text = "name = \"web\"\n[ports.eth1]\nswitch = \"br0\"\n[ports.eth0]\nnumber = 3\nmtu = 9000\nring = \"4 MiB\"\nmac = \"52:54:00:00:00:01\"\ntap = \"t0\"\nway = \"dpdk\"\noffloads = false\n[ports.eth2]";
         let all = read(text).unwrap();
         let found: Vec<_> = all["web"].iter().map(|p| (p.name.as_str(), p.number)).collect();
         assert_eq!(found, [("eth1", 0), ("eth2", 1), ("eth0", 3)]);
@@ -205,6 +207,7 @@ mod tests {
         assert_eq!((plain.switch.as_deref(), own.switch.as_deref()), (Some("br0"), None));
         assert_eq!((own.mtu, own.ring_bytes, own.tap.as_str()), (9000, 4 << 20, "t0"));
         assert_eq!((plain.way, own.way), (PortWay::Tap, PortWay::Dpdk));
+        assert_eq!((plain.offloads, own.offloads), (true, false));
         assert_eq!(own.mac.to_string(), "52:54:00:00:00:01");
         let vms = read("name = \"web\"\n[vm.a.ports.eth1]\n[vm.b.ports.eth1]\n[vm.c]").unwrap();
         assert_eq!(vms.keys().collect::<Vec<_>>(), ["a", "b"]);
@@ -227,6 +230,7 @@ mod tests {
         wrong("[ports.eth1]\nmac = \"01:00:00:00:00:00\"", 3, "several");
         wrong("[ports.eth1]\ntap = \"a/b\"", 3, "no name of an interface");
         wrong("[ports.eth1]\nway = \"memif\"", 3, "no way of a port");
+        wrong("[ports.eth1]\noffloads = 1", 3, "boolean");
         wrong("[ports.sixteen-letters-]", 2, "no name of an interface");
         wrong("[ports.eth1]\ncolour = 1", 3, "colour");
         wrong("[ports.a]\ntap = \"t\"\n[ports.b]\ntap = \"t\"", 4, "port a's already");

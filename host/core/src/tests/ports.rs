@@ -19,6 +19,7 @@ fn port(number: u16) -> Port {
         way: PortWay::Tap,
         tap: format!("tap{number}"),
         switch: None,
+        offloads: true,
     }
 }
 

@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use vfun_admin::VmName;
 use vfun_hostnet::netdev::Netdev;
-use vfun_hostnet::taps;
+use vfun_hostnet::taps::{self, Before};
 use vfun_wire::Handle;
 
 /// What a manifest says of a client's ports, with what follows from their names.
@@ -25,9 +25,28 @@ pub(super) fn lines(client: &Client) -> PortsOfClient {
         way: Some(p.way.text().into()),
         tap: Some(p.tap.clone()),
         switch: p.switch.clone(),
+        offloads: Some(p.offloads),
     };
     let of_vm = |all: &Vec<Port>| all.iter().map(|p| (p.name.clone(), one(p))).collect();
     client.ports.iter().map(|(vm, all)| (vm.clone(), of_vm(all))).collect()
+}
+
+/// Whether what a port's device gives and takes may be completed and cut later. That is the kernel's work, so the
+/// kernel has to be the switch. An Open vSwitch with a userspace datapath passes on frames whose checksum is not
+/// complete as if it were; its devices have no master. A device without a switch may be put there by somebody.
+fn before_frames(port: &Port) -> Before {
+    let is_bridge = |switch: &str| Netdev::of_host(switch).is_bridge();
+    let kernel = port.switch.as_deref().is_some_and(is_bridge)
+        || Netdev::of_host(&port.tap).master().is_some();
+    if kernel && port.offloads { Before::Note } else { Before::Nothing }
+}
+
+/// A port whose frames go with offloads, and whose switch became one that knows none.
+fn unfit(port: &Port) -> String {
+    format!(
+        "its frames go with offloads, which were agreed on while the kernel was its switch, and now it is in none or in an Open vSwitch with a userspace datapath: set the interface {} in the VM down and up, or `--offloads off`",
+        port.name
+    )
 }
 
 impl Daemon {
@@ -61,7 +80,9 @@ impl Daemon {
             Some(trouble) if !self.taps.has(&declared) => Err(trouble),
             // It is never made here: nobody would put it into its switch.
             _ if !Netdev::of_host(&port.tap).is_tap() => Err("it is being made".into()),
-            _ => taps::open(&port.tap).map_err(|e| advised(&port.tap, &e)),
+            // What goes with its frames follows from its switch.
+            None if !self.taps.is_placed(port) => Err("it is being put into its switch".into()),
+            _ => taps::open(&port.tap, before_frames(port)).map_err(|e| advised(&port.tap, &e)),
         };
         opened.map_err(|why| {
             tracing::info!(client = %g.holder.client, "port {}: the tap device {}: {why}", port.name, port.tap);
@@ -91,6 +112,9 @@ impl Daemon {
         let grant = core.grants().filter(|(_, g)| its(g)).max_by_key(|(_, g)| g.since_ms);
         let mut windows = self.rim.windows.values();
         let at_switch = port.way == PortWay::Dpdk;
+        let [agreed, would_be] =
+            [Netdev::of_host(&port.tap).has_notes(), before_frames(port) == Before::Note];
+        let has_it = grant.is_some();
         // A switch that has the port needs nothing more of this manager.
         let trouble = self.taps.trouble_of(&declared).filter(|_| !self.switches.has(port));
         PortRow {
@@ -106,7 +130,10 @@ impl Daemon {
             devargs: at_switch.then(|| devargs(&self.tree.ports_socket(), &port.tap)),
             connected: at_switch.then(|| self.switches.has(port)),
             switch: port.switch.clone(),
-            trouble: trouble.or_else(|| self.switches.trouble_of(port)),
+            offloads: !at_switch && if has_it { agreed } else { would_be },
+            trouble: trouble.or_else(|| self.switches.trouble_of(port)).or_else(|| {
+                (has_it && !at_switch && agreed && !would_be && port.offloads).then(|| unfit(port))
+            }),
             window: windows.any(|a| a.client == client.id && a.vm.as_deref() == Some(vm)),
             grant: grant.map(|(handle, _)| handle.to_string()),
             state: grant.map(|(_, g)| g.state().text().into()),

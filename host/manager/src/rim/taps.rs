@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use vfun_hostnet::netdev::Netdev;
-use vfun_hostnet::taps;
+use vfun_hostnet::taps::{self, Before};
 
 /// Bytes of a root's path in the mark on a device: the kernel takes 255 bytes in all.
 const ROOT_BYTES: usize = 150;
@@ -153,6 +153,13 @@ impl Taps {
     /// Whether its device is a port's own, and not one that an earlier port has.
     pub fn has(&self, port: &DeclaredPort) -> bool {
         self.declared.get(&port.port.tap) == Some(port)
+    }
+
+    /// Whether a port's device is where it is to be, or not this manager's to put there.
+    pub fn is_placed(&self, port: &Port) -> bool {
+        let alias = Netdev::of_host(&port.tap).alias();
+        let own = behind_mark(&self.mark, &alias).filter(|_| self.may_change);
+        port.switch.is_none() || own.is_none_or(|place| !place.is_empty())
     }
 
     /// What is wrong with a port's device, and what to do.
@@ -303,7 +310,7 @@ impl Work {
     fn make(&mut self, port: &Port) -> Result<(), String> {
         let tap = &port.tap;
         if !Netdev::of_host(tap).is_there() {
-            let device = taps::open(tap).map_err(|e| advised(tap, &e))?;
+            let device = taps::open(tap, Before::Nothing).map_err(|e| advised(tap, &e))?;
             // It goes with the descriptor if any of this fails.
             self.note_where(tap, None)?;
             // The host's own IPv6 is not for the VM.
@@ -377,7 +384,8 @@ impl Work {
             leave(&self.ovs, &put, tap)?;
             self.note_where(tap, None)?;
         }
-        let removed = taps::open(tap).and_then(|device| taps::keep(&device, false));
+        let removed =
+            taps::open(tap, Before::Nothing).and_then(|device| taps::keep(&device, false));
         removed.map_err(|e| match e.kind() {
             io::ErrorKind::ResourceBusy => {
                 "it goes as soon as the service that has it open has closed it".into()

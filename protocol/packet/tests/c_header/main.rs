@@ -80,6 +80,13 @@ fn constants() -> Vec<(&'static str, u64)> {
         ("VFUN_LINKED_SWITCH_KEEPS_MS", SWITCH_KEEPS_MS),
         ("VFUN_LINKED_OVERTAKES", OVERTAKES),
         ("VFUN_CLAIMS_STARTS", LINK_STARTS),
+        ("VFUN_PACKET_TAKES", header::TAKES as u64),
+        ("VFUN_PACKET_TAKES_SUM", takes::SUM),
+        ("VFUN_PACKET_TAKES_TCP4", takes::TCP4),
+        ("VFUN_PACKET_TAKES_TCP6", takes::TCP6),
+        ("VFUN_PACKET_KIND_NOTED", KIND_NOTED),
+        ("VFUN_PACKET_NOTE_BYTES", NOTE_BYTES.into()),
+        ("VFUN_PACKET_NOTED_RING_MIN", NOTED_RING_MIN),
         // Bits of an answer, which in Rust is a struct.
         ("VFUN_LINKED_RING_PORT", 1),
         ("VFUN_LINKED_RING_LINK", 2),

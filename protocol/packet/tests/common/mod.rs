@@ -1,7 +1,7 @@
 //! Both ends of a ring in this process's memory, and what may be done to them.
 
 pub use self::plain::{Plain, Side, poke};
-use vfun_packet::{Memory, Receiver, Ring, Sender};
+use vfun_packet::{Memory, NOTE_HEADER, Note, Receiver, Ring, Sender};
 
 #[allow(dead_code, reason = "one of the tests needs all")]
 #[path = "../../../window/tests/common/plain.rs"]
@@ -15,14 +15,34 @@ pub const BYTES: usize = 2 * 4096 + RING as usize;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
-    Put { bytes: u32, seed: u32 },
+    Put {
+        bytes: u32,
+        seed: u32,
+    },
+    /// The same with a note.
+    PutNoted {
+        bytes: u32,
+        seed: u32,
+    },
     Publish,
     MustRing,
-    Get { room: u32 },
+    Get {
+        room: u32,
+    },
+    /// The same of a party that takes notes.
+    GetNoted {
+        room: u32,
+    },
     Take,
     Sleep,
-    PokeSender { at: u32, value: u64 },
-    PokeReceiver { at: u32, value: u64 },
+    PokeSender {
+        at: u32,
+        value: u64,
+    },
+    PokeReceiver {
+        at: u32,
+        value: u64,
+    },
     TakeUpSender,
     TakeUpReceiver,
 }
@@ -33,6 +53,8 @@ impl Op {
     pub fn line(&self) -> String {
         let (op, a, b) = match *self {
             Op::Put { bytes, seed } => ('p', bytes, seed.into()),
+            Op::PutNoted { bytes, seed } => ('P', bytes, seed.into()),
+            Op::GetNoted { room } => ('G', room, 0),
             Op::Publish => ('u', 0, 0),
             Op::MustRing => ('r', 0, 0),
             Op::Get { room } => ('g', room, 0),
@@ -50,6 +72,15 @@ impl Op {
 /// A frame that no other seed has.
 pub fn frame(bytes: u32, seed: u32) -> Vec<u8> {
     (0..bytes.min(1 << 20)).map(|i| seed.wrapping_add(i) as u8).collect()
+}
+
+/// The note of the frame with this seed.
+pub fn note(seed: u32) -> Note {
+    let mut header = [0; NOTE_HEADER];
+    for (n, byte) in header.iter_mut().enumerate() {
+        *byte = (seed >> (n % 4 * 8)) as u8 ^ n as u8;
+    }
+    Note::new(header)
 }
 
 pub fn sum(frame: &[u8]) -> u32 {
@@ -81,6 +112,22 @@ impl Pair {
                 Ok(()) => "put".into(),
                 Err(_) => "no".into(),
             },
+            Op::PutNoted { bytes, seed } => {
+                match self.tx.put_noted(&note(seed), &frame(bytes, seed)) {
+                    Ok(()) => "put".into(),
+                    Err(_) => "no".into(),
+                }
+            }
+            Op::GetNoted { room } => {
+                let (mut to, mut note) = (vec![0; room as usize], Note::default());
+                match self.rx.next_noted(&mut to, &mut note) {
+                    None => "none".into(),
+                    Some(bytes) => {
+                        let (of_note, of_frame) = (sum(note.header()), sum(&to[..bytes]));
+                        format!("got {bytes} {of_frame} note {of_note}")
+                    }
+                }
+            }
             Op::Publish => yes(self.tx.publish()),
             Op::MustRing => yes(self.tx.must_ring()),
             Op::Get { room } => {

@@ -19,7 +19,7 @@ use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
 /// Size of the windows here.
-pub const BYTES: u64 = 4 << 20;
+pub const BYTES: u64 = 8 << 20;
 /// The word of the header's state, and its value: serving.
 const SERVING: u64 = 1;
 

@@ -9,7 +9,7 @@ mod places;
 pub mod ports;
 
 pub use memory::BYTES;
-pub use ports::{Came, RING_BYTES};
+pub use ports::{Came, LARGE, RING_BYTES, ring_of};
 
 use memory::{Channel, Memory, Request, control, further};
 use places::{Buffers, channel_at};

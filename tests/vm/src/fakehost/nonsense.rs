@@ -2,9 +2,9 @@
 
 use super::memory::Request;
 use super::places::{CHANNELS, PORTS, channel_at, port_at};
-use super::{Host, Ordering, RING_BYTES};
-use vfun_packet::layout::UP;
+use super::{Host, LARGE, Ordering, ring_of};
 use vfun_packet::layout::header::{HEAD, STATE, TAIL};
+use vfun_packet::layout::{KIND_FRAME, KIND_NOTED, UP};
 use vfun_wire::PAGE;
 use vfun_wire::channel::in_header;
 use vfun_wire::control::{ANSWER_BODY, Posted};
@@ -46,11 +46,12 @@ impl Host {
     /// A word of the host's side of some port: of its head page, of what it says of the
     /// rings (where this stands thick), or of its ring.
     fn word_of_port(&mut self) -> usize {
-        let (_, host) = port_at(self.any() % PORTS);
+        let place = self.any() % PORTS;
+        let (_, host) = port_at(place);
         let at = match self.any() % 4 {
             0 => self.any() as usize % PAGE,
             1 | 2 => SIDE_OFF + self.any() as usize % (32 * 8),
-            _ => RING_OFF + self.any() as usize % RING_BYTES as usize / 64 * 64,
+            _ => RING_OFF + self.any() as usize % ring_of(place) as usize / 64 * 64,
         };
         (host + at) / 8
     }
@@ -63,8 +64,8 @@ impl Host {
             let value = match self.any() % 4 {
                 0 => self.any(),
                 1 => self.any() % 4,
-                2 => self.any() % (2 * u64::from(RING_BYTES)) / 64 * 64,
-                _ => (1 << 32) | (self.any() % 2000),
+                2 => self.any() % (2 * u64::from(ring_of(self.any() % PORTS))) / 64 * 64,
+                _ => self.record_head(word),
             };
             // A channel that is broken at once is soon given up for half a minute.
             if !word.is_multiple_of(PAGE / 8) || self.any().is_multiple_of(1000) {
@@ -72,6 +73,27 @@ impl Host {
             }
         }
         self.plausible();
+    }
+
+    /// The head of a record of a frame, or of one with a note, which is written behind it: mostly one of
+    /// those that a kernel would heed, with numbers that lead anywhere.
+    fn record_head(&mut self, word: usize) -> u64 {
+        let bytes = self.any() % 2000;
+        // Where the rings are small there are none with notes, and each passes over what was sent with it.
+        let (_, large) = port_at(LARGE.into());
+        let odds = if word >= large / 8 { 2 } else { 16 };
+        if !self.any().is_multiple_of(odds) {
+            return KIND_FRAME << 32 | bytes;
+        }
+        let kind = [0, 1, 4, 0x81, 3][self.any() as usize % 5];
+        let near = |number: u64, of: u64| number % of;
+        let numbers = [near(self.any(), 200), near(self.any(), 2000), near(self.any(), 200)];
+        let note =
+            self.any() % 4 | kind << 8 | numbers[0] << 16 | numbers[1] << 32 | numbers[2] << 48;
+        self.shared.memory.all.store(word + 1, note, Ordering::Relaxed);
+        let at = [6, 16, self.any() % (1 << 16)][self.any() as usize % 3];
+        self.shared.memory.all.store(word + 2, at, Ordering::Relaxed);
+        KIND_NOTED << 32 | bytes
     }
 
     /// Lets a guest go on that found nonsense: the host's end is there, and its positions are
@@ -82,7 +104,7 @@ impl Host {
             let at = |side: usize, word: usize| side + SIDE_OFF + 8 * word;
             let memory = &self.shared.memory;
             let (sent, taken) = (memory.load(at(program, HEAD)), memory.load(at(program, TAIL)));
-            let (more, less) = (self.any() % u64::from(RING_BYTES), self.any() % 4096);
+            let (more, less) = (self.any() % u64::from(ring_of(n)), self.any() % 4096);
             let memory = &self.shared.memory;
             memory.store(at(host, STATE), UP);
             memory.store(at(host, HEAD), taken.wrapping_add(more / 64 * 64));

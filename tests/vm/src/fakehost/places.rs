@@ -1,6 +1,6 @@
 //! Where the fake host puts channels and buffers.
 
-use super::{BYTES, CELL, DEPTH, RING_BYTES};
+use super::{BYTES, CELL, DEPTH, RING_BYTES, ring_of};
 use vfun_wire::PAGE;
 use vfun_wire::channel::side_bytes;
 use vfun_wire::header::HEAP_OFF;
@@ -26,9 +26,10 @@ pub(super) fn channel_at(n: u64) -> (usize, usize) {
 
 /// Offsets of the two sides of the channel of the `n`th port.
 pub(super) fn port_at(n: u64) -> (usize, usize) {
-    let side = RING_OFF + RING_BYTES as usize;
-    let program = PORTS_OFF + (n % PORTS) as usize * 2 * side;
-    (program, program + side)
+    let n = n % PORTS;
+    // The last one is larger.
+    let program = PORTS_OFF + n as usize * 2 * (RING_OFF + RING_BYTES as usize);
+    (program, program + RING_OFF + ring_of(n) as usize)
 }
 
 pub(super) struct Buffer {

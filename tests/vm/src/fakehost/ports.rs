@@ -5,9 +5,10 @@ use super::memory::Memory;
 use super::places::{PORTS, port_at};
 use super::{FakeHost, Host, Request, locked, word};
 use std::sync::atomic::Ordering;
-use vfun_packet::layout::header::{FRAME, STATE};
-use vfun_packet::layout::{DOWN, UP};
-use vfun_packet::{Memory as _, Receiver, Ring, Sender, WindowMemory};
+use vfun_packet::layout::header::{FRAME, STATE, TAKES};
+use vfun_packet::layout::{DOWN, UP, takes};
+use vfun_packet::limits::NOTED_RING_MIN;
+use vfun_packet::{Memory as _, Note, Receiver, Ring, Sender, WindowMemory};
 use vfun_wire::channel::in_header;
 use vfun_wire::header::PortEntry;
 use vfun_wire::kind::{ChannelKind, Shape};
@@ -20,12 +21,20 @@ use vfun_wire::{Nack, NackCode};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Bytes of each ring.
+/// Bytes of each ring of most ports.
 pub const RING_BYTES: u32 = 1 << 16;
+/// The last place: its rings have room for frames with notes.
+pub const LARGE: u16 = 3;
+
+/// Bytes of each ring of the port at this place.
+pub const fn ring_of(place: u64) -> u32 {
+    if place == LARGE as u64 { NOTED_RING_MIN as u32 } else { RING_BYTES }
+}
 /// The vector by which ports are rung.
 pub(super) const VECTOR: usize = 2;
-/// The longest frame that this host takes.
+/// The longest frame that this host takes, and the longest that is to be cut.
 const LONGEST: usize = 9018;
+const LONGEST_CUT: usize = 65_553;
 /// The address of the machine on the other end.
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 0x11];
 
@@ -36,6 +45,9 @@ pub struct Came {
     /// Whose sums are wrong, or whose length cannot be.
     pub wrong: u64,
     pub pings: u64,
+    /// Those whose sum was to be completed, and those that were to be cut.
+    pub unsummed: u64,
+    pub uncut: u64,
     /// Channels of ports that were activated.
     pub channels: u64,
 }
@@ -66,7 +78,7 @@ pub(super) struct Wires {
 impl Wire {
     fn new(memory: &Memory, place: u16, (grant, session): (u64, u64)) -> Self {
         let (program, host) = port_at(place.into());
-        let ring = Ring::new(RING_BYTES.into()).expect("possible");
+        let ring = Ring::new(ring_of(place.into()).into()).expect("possible");
         let side =
             |at: usize| memory.all.part(at + SIDE_OFF, ring.side_bytes() as usize).expect("inside");
         for at in [program, host] {
@@ -82,6 +94,8 @@ impl Wire {
 
     fn say(&self, state: u64) {
         self.sender.memory().store(FRAME, LONGEST as u64, Ordering::Relaxed);
+        let takes = if self.place == LARGE { takes::ALL } else { 0 };
+        self.sender.memory().store(TAKES, takes, Ordering::Relaxed);
         self.sender.memory().store(STATE, state, Ordering::Release);
     }
 
@@ -108,11 +122,19 @@ impl Wire {
 
     /// Takes what came and answers it.
     fn serve(&mut self, memory: &Memory, came: &mut Came) {
-        let mut frame = vec![0; LONGEST];
+        let (mut frame, mut note) = (vec![0; LONGEST_CUT], Note::default());
         for _ in 0..1000 {
-            let Some(bytes) = self.receiver.next(&mut frame) else { break };
+            let next = match self.place {
+                LARGE => self.receiver.next_noted(&mut frame, &mut note),
+                _ => self.receiver.next(&mut frame[..LONGEST]),
+            };
+            let Some(bytes) = next else { break };
             came.frames += 1;
-            let frame = &frame[..bytes];
+            let frame = &mut frame[..bytes];
+            came.unsummed += u64::from(note.asks() & takes::SUM != 0);
+            came.uncut += u64::from(note.is_cut());
+            complete(&note, frame);
+            let frame = &*frame;
             came.wrong += u64::from(!is_right(frame));
             came.pings += u64::from(is_ping(frame));
             if let Some(answer) = answer(frame) {
@@ -143,6 +165,18 @@ fn is_ipv4(frame: &[u8]) -> bool {
 
 fn is_ping(frame: &[u8]) -> bool {
     is_ipv4(frame) && frame[23] == 1 && frame.len() >= 42 && frame[34] == 8
+}
+
+/// Completes the sum of a frame whose note asks for it, as if the frame were not to be cut.
+fn complete(note: &Note, frame: &mut [u8]) {
+    let header = note.header();
+    let word = |at: usize| usize::from(u16::from_le_bytes([header[at], header[at + 1]]));
+    let (from, at) = (word(6), word(6) + word(8));
+    if note.asks() & takes::SUM == 0 || at + 2 > frame.len() {
+        return;
+    }
+    let all = !sum(&frame[from..]);
+    frame[at..at + 2].copy_from_slice(&all.to_be_bytes());
 }
 
 /// Whether the sums of IPv4, ICMP, UDP and TCP are right; what is none of them is.
@@ -232,13 +266,14 @@ impl Host {
         let asked = PacketsShape::read(shape).map_err(|e| Nack::new(NackCode::Malformed, e.0))?;
         let mut wires = locked(&self.shared.wires);
         let place = asked.port.get();
-        if asked.ring_bytes.get() != RING_BYTES || wires.all.iter().any(|w| w.place == place) {
+        let bytes = ring_of(place.into());
+        if asked.ring_bytes.get() != bytes || wires.all.iter().any(|w| w.place == place) {
             return Err(Nack::new(NackCode::OverQuota, "another one has the port"));
         }
         wires.all.push(Wire::new(&self.shared.memory, place, (word(&r.body), r.session)));
         wires.came.channels += 1;
         let (program, host) = port_at(place.into());
-        let side = RING_OFF as u64 + u64::from(RING_BYTES);
+        let side = RING_OFF as u64 + u64::from(bytes);
         let mut ranges = vec![
             Range::new(0, Access::AppWrites, program as u64, side),
             Range::new(0, Access::HostWrites, host as u64, side),
@@ -281,7 +316,7 @@ impl FakeHost {
             mac,
             mtu: U16::new(mtu),
             name: of,
-            ring_bytes: U32::new(RING_BYTES),
+            ring_bytes: U32::new(ring_of(place as u64)),
             ..PortEntry::NONE
         };
         self.shared.memory.write_port(place, &entry);
@@ -309,6 +344,22 @@ impl FakeHost {
         let sent = frames.iter().filter(|f| wire.sender.put(f).is_ok()).count();
         wire.publish(&self.shared.memory);
         sent
+    }
+
+    /// Sends frames with notes to the guest, in one burst; how many had room.
+    pub fn sends_noted(&self, place: u16, frames: &[(Note, Vec<u8>)]) -> usize {
+        let mut wires = locked(&self.shared.wires);
+        let Some(wire) = wires.all.iter_mut().find(|w| w.place == place) else { return 0 };
+        let sent = frames.iter().filter(|(n, f)| wire.sender.put_noted(n, f).is_ok()).count();
+        wire.publish(&self.shared.memory);
+        sent
+    }
+
+    /// Which frames with notes the guest says that it takes.
+    pub fn guest_takes(&self, place: u16) -> Option<u64> {
+        let wires = locked(&self.shared.wires);
+        let wire = wires.all.iter().find(|w| w.place == place)?;
+        Some(wire.receiver.memory().load(TAKES, Ordering::Relaxed))
     }
 
     /// Whether the other end of each port is there, from now on.
