@@ -102,9 +102,10 @@ pub fn open(name: &str, before: Before) -> io::Result<OwnedFd> {
     if before == Before::Note {
         let bytes = NOTE_BYTES;
         // SAFETY: this request reads an integer, which outlives the call.
-        match unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETVNETHDRSZ as _, &raw const bytes) } {
-            -1 => return Err(io::Error::last_os_error()),
-            _ => {}
+        let set =
+            unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETVNETHDRSZ as _, &raw const bytes) };
+        if set == -1 {
+            return Err(io::Error::last_os_error());
         }
     }
     Ok(fd)

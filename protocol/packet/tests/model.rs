@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use strategy::op;
 use vfun_packet::layout::header;
-use vfun_packet::{Ring, Sent, Taken};
+use vfun_packet::{Note, Ring, Sent, Taken};
 
 /// An honest pair: what is put comes out whole and in order, what does not fit is counted,
 /// and nothing is seen before it is published. Notes are gone for a receiver that takes them.
@@ -30,7 +30,7 @@ fn honest(ops: &[Op]) {
                 let is_noted = matches!(op, Op::PutNoted { .. });
                 put.push_back((
                     frame(bytes, seed),
-                    is_noted.then(|| note(seed)).unwrap_or_default(),
+                    if is_noted { note(seed) } else { Note::default() },
                 ));
                 sent.frames += 1;
                 sent.bytes += u64::from(bytes);

@@ -88,8 +88,8 @@ impl Host {
         let kind = [0, 1, 4, 0x81, 3][self.any() as usize % 5];
         let near = |number: u64, of: u64| number % of;
         let numbers = [near(self.any(), 200), near(self.any(), 2000), near(self.any(), 200)];
-        let note =
-            self.any() % 4 | kind << 8 | numbers[0] << 16 | numbers[1] << 32 | numbers[2] << 48;
+        let [header, segment, from] = numbers;
+        let note = (self.any() % 4) | (kind << 8) | (header << 16) | (segment << 32) | (from << 48);
         self.shared.memory.all.store(word + 1, note, Ordering::Relaxed);
         let at = [6, 16, self.any() % (1 << 16)][self.any() as usize % 3];
         self.shared.memory.all.store(word + 2, at, Ordering::Relaxed);
