@@ -37,6 +37,8 @@ const NO_FILES: &str = "vfun0 has no files under /sys: no program that was tried
 const FORK: &str =
     "a child of fork has a copy of registered memory, and none of its parent's objects";
 const NO_ENHANCEMENTS: &str = "there are no enhancements of a connection to be said";
+/// Of `ibv_resolve_eth_l2_from_gid`, which says it itself.
+pub const NO_ETHERNET: &str = "the port of vfun0 is no Ethernet, so that a GID has no MAC address";
 const SOCKETS: &str = "rsocket refuses to make one";
 
 /// Functions that need a note. Those that a macro refuses have theirs beside them (`REFUSED`).
@@ -47,6 +49,13 @@ const NOTES: &[Note] = {
         ("ibv_is_fork_initialized", Nothing, FORK),
         ("ibv_dontfork_range", Nothing, FORK),
         ("ibv_dofork_range", Nothing, FORK),
+        ("ibv_resolve_eth_l2_from_gid", Refused, NO_ETHERNET),
+        ("rdma_notify", Nothing, "the host tells both sides of a connection that it is there"),
+        (
+            "rdma_set_option",
+            Nothing,
+            "there are no packets whose type of service or time-out could be set, and a port is free as soon as its id has gone; other options are refused",
+        ),
         ("ibv_query_ece", Nothing, NO_ENHANCEMENTS),
         ("rdma_get_remote_ece", Nothing, NO_ENHANCEMENTS),
         (

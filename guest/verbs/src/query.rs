@@ -298,5 +298,6 @@ pub extern "C" fn ibv_resolve_eth_l2_from_gid(
     _mac: *mut u8,
     _vlan: *mut u16,
 ) -> c_int {
+    crate::refused::say("ibv_resolve_eth_l2_from_gid", crate::coverage::NO_ETHERNET);
     minus_one(Err(EOPNOTSUPP))
 }

@@ -32,15 +32,18 @@ macro_rules! of_one_word {
 }
 
 /// `ibv_…_pingpong` and perftest, whose server and client differ in the address alone.
-pub const VERBS: [PairOfPrograms; 26] = of_one_word! {
+pub const VERBS: [PairOfPrograms; 43] = of_one_word! {
     "ibv_rc_pingpong -c", false;
     "ibv_rc_pingpong -e", false;
     "ibv_uc_pingpong", false;
     "ibv_uc_pingpong -e", false;
+    "ibv_uc_pingpong -c", false;
     "ibv_ud_pingpong", false;
     "ibv_ud_pingpong -e", false;
+    "ibv_ud_pingpong -c", false;
     "ibv_srq_pingpong", false;
     "ibv_srq_pingpong -e", false;
+    "ibv_srq_pingpong -c", false;
     "ib_send_lat -n 200", true;
     "ib_send_lat -n 200 -e", true;
     "ib_send_lat -n 200 -c UD", true;
@@ -59,6 +62,20 @@ pub const VERBS: [PairOfPrograms; 26] = of_one_word! {
     "ib_atomic_bw -n 200 -q 4 -A FETCH_AND_ADD", true;
     "ib_send_lat -n 200 -R", true;
     "ib_write_bw -n 200 -R", true;
+    "ib_send_bw -n 200 -R", true;
+    "ib_send_bw -n 200 -c UD", true;
+    "ib_send_lat -n 200 -a", true;
+    "ib_send_lat -n 200 --use-srq", true;
+    "ib_write_lat -n 200 -R", true;
+    "ib_write_lat -n 200 -a", true;
+    "ib_read_lat -n 200 -R", true;
+    "ib_read_lat -n 200 -e", true;
+    "ib_read_bw -n 200 -R", true;
+    "ib_read_bw -n 200 -a", true;
+    "ib_read_bw -n 200 -q 8 -b", true;
+    "ib_atomic_lat -n 200 -R", true;
+    "ib_atomic_bw -n 200 -e", true;
+    "ib_atomic_bw -n 200 -q 8 -b", true;
 };
 
 /// Programs that find each other by the connection manager, qperf and libfabric.
@@ -76,7 +93,7 @@ pub const MANAGED: [PairOfPrograms; 9] = [
     },
     PairOfPrograms {
         server: "qperf -lp PORT",
-        client: "qperf -lp PORT -t 1 HOST rc_lat rc_bw rc_rdma_write_lat rc_rdma_read_lat ud_lat",
+        client: "qperf -lp PORT -t 1 HOST rc_lat rc_bw rc_bi_bw rc_rdma_write_lat rc_rdma_write_bw rc_rdma_write_poll_lat rc_rdma_read_lat rc_rdma_read_bw rc_compare_swap_mr rc_fetch_add_mr ud_lat",
         serves_on: true,
         moves: true,
     },

@@ -1,5 +1,6 @@
 //! Programs of Debian that know of nothing but libibverbs and librdmacm, on the host, by its NIC.
 
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
 use vfun_tests_local::rdma::{
@@ -132,6 +133,26 @@ fn a_nic_that_dies_is_an_error_of_the_program_and_the_device_comes_back() {
         assert!(text.contains("status") || text.contains("Completion"), "{text}");
     });
     run_well(&stand, &VERBS[0]);
+}
+
+/// Who has queue pairs, receives and ids of connections of a NIC that dies hears of each, and can open the next one.
+#[test]
+fn a_nic_that_dies_is_told_by_events_and_flushes() {
+    if !can_be_tried() {
+        return;
+    }
+    let stand = offer();
+    let dir = tempfile::tempdir().expect("a folder");
+    let program = format!("timeout 60 {} --device-dies", compiled(EVENTS, dir.path()).display());
+    let mut child =
+        command(&stand, &program, false).stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    assert_eq!(lines.next().expect("a line").expect("text"), "ready");
+    kill_nics(&stand);
+    let said: Vec<String> = lines.map(|line| line.expect("text")).collect();
+    let status = child.wait().expect("it ends");
+    assert!(status.success() && said.len() == 4, "{status}: {said:#?}");
+    assert!(said.iter().all(|line| line.ends_with(": ok")), "{said:#?}");
 }
 
 /// Also by a program that may write no long files: memory does not move through a file then.

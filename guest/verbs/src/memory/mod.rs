@@ -33,6 +33,9 @@ pub const PAGE: usize = 4096;
 /// ([`user`]), or `off`. Not set: the first of the first two that there is.
 const REMAP: &str = "VFUN_VERBS_REMAP";
 
+/// What memory that the library moves by itself does not promise.
+const BREAKS: &str = "what another thread writes while memory is registered may be lost, the program must not fork, and memory stays in the window until it ends";
+
 /// Some pages of a lent buffer, one behind the other, as `vfun_nic_run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -82,7 +85,11 @@ impl Buffers {
     fn wanted(link: &'static Link) -> Option<Buffers> {
         match std::env::var(REMAP).as_deref() {
             Ok("off") => None,
-            Ok("user") => Some(Buffers::ByHand(Pool::default())),
+            Ok("user") => {
+                static SAID: Once = Once::new();
+                say_once(&SAID, || vec![format!("{REMAP}=user: {BREAKS}")]);
+                Some(Buffers::ByHand(Pool::default()))
+            }
             Ok("module") => Some(Buffers::Moved(Pool::default())),
             Ok("pages") => match link.lend_pages(1) {
                 Ok(_) => Some(Buffers::Pinned(Pool::default())),

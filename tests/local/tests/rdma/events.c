@@ -1,6 +1,6 @@
 /*
  * Events that a program takes while another of its threads destroys what they are about, and entries of
- * which one is wrong, and signals while a program waits. Knows of nothing but libibverbs and librdmacm. One line for each case: its
+ * which one is wrong, and signals while a program waits; or, with --device-dies, a device that somebody kills. Knows of nothing but libibverbs and librdmacm. One line for each case: its
  * name, and "ok" or what was wrong.
  */
 #define _GNU_SOURCE
@@ -350,7 +350,68 @@ static const char *signals(void)
 	return wrong;
 }
 
-int main(void)
+/* An id that listens, whose channel hears that its device goes. */
+static struct rdma_cm_id *listens(struct rdma_event_channel **heard)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct rdma_cm_id *id;
+
+	*heard = rdma_create_event_channel();
+	if (!*heard || rdma_create_id(*heard, &id, NULL, RDMA_PS_TCP) ||
+	    rdma_bind_addr(id, (struct sockaddr *)&at) || rdma_listen(id, 8))
+		die("listener");
+	return id;
+}
+
+/* The device is killed once this says that it is ready: what was posted, and who is told of what. */
+static int device_dies(struct ibv_device *device)
+{
+	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad;
+	int receives = 0, fatal_pairs = 0, fatal_devices = 0;
+	struct rdma_event_channel *heard;
+	struct ibv_async_event event;
+	struct rdma_cm_id *listener = listens(&heard);
+	struct ibv_context *other;
+	struct ibv_qp *qp[2];
+	struct ibv_wc wc;
+
+	connected(qp);
+	for (wr.wr_id = 1; wr.wr_id <= 3; wr.wr_id++)
+		if (ibv_post_recv(qp[0], &wr, &bad))
+			die("posting");
+	printf("ready\n");
+	fflush(stdout);
+	while (!fatal_devices || fatal_pairs < 2) {
+		if (ibv_get_async_event(context, &event))
+			die("event");
+		fatal_devices += event.event_type == IBV_EVENT_DEVICE_FATAL;
+		fatal_pairs += event.event_type == IBV_EVENT_QP_FATAL &&
+			       (event.element.qp == qp[0] || event.element.qp == qp[1]);
+		ibv_ack_async_event(&event);
+	}
+	report("each queue pair and the device are said to have failed", fatal_devices == 1 ? NULL : "more than once");
+	while (receives < 3 && ibv_poll_cq(cq, 1, &wc) > 0)
+		receives += wc.status == IBV_WC_WR_FLUSH_ERR && wc.qp_num == qp[0]->qp_num &&
+			    wc.wr_id == (uint64_t)receives + 1;
+	report("what was posted is flushed, in its order", receives == 3 ? NULL : "it is not");
+	wr.wr_id = 4;
+	if (!ibv_post_recv(qp[0], &wr, &bad) &&
+	    (ibv_poll_cq(cq, 1, &wc) != 1 || wc.wr_id != 4 || wc.status != IBV_WC_WR_FLUSH_ERR))
+		report("what is posted afterwards", "it is neither refused nor flushed");
+	rdma_ack_cm_event(next(heard, RDMA_CM_EVENT_DEVICE_REMOVAL));
+	report("an id of a connection hears of it", NULL);
+	rdma_destroy_id(listener);
+	rdma_destroy_event_channel(heard);
+	ibv_destroy_qp(qp[0]);
+	ibv_destroy_qp(qp[1]);
+	other = ibv_open_device(device);
+	report("the device can be opened again", other ? NULL : "it cannot");
+	if (other)
+		ibv_close_device(other);
+	return failures != 0;
+}
+
+int main(int argc, char **argv)
 {
 	struct ibv_device **all = ibv_get_device_list(NULL);
 
@@ -359,6 +420,8 @@ int main(void)
 	cq = pd ? ibv_create_cq(context, 16, NULL, NULL, 0) : NULL;
 	if (!cq)
 		die("device");
+	if (argc > 1 && !strcmp(argv[1], "--device-dies"))
+		return device_dies(all[0]);
 	report("an event of a queue pair that is destroyed", asynchronous());
 	report("a request at a listener that is destroyed", connections());
 	report("entries that are posted together", together());

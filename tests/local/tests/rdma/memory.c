@@ -4,12 +4,13 @@
  *
  *   memory [ROUNDS]        all cases; a writer beside ROUNDS registrations
  *   memory --sizes         regions of a page and of many
- *   memory --lost ROUNDS   only counts the writes that registering lost
+ *   memory --lost ROUNDS   only counts the writes that registering lost; --lost-few: of four pages
  *   memory --pinned ROUNDS all cases, where memory stays where it is: nothing is refused
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <signal.h>
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -370,6 +372,103 @@ static void on_the_stack(void)
 	report("stack");
 }
 
+/* A child has its own copy of a registered stack, also of what this function runs on. */
+static void forked_on_the_stack(void)
+{
+	char here[2 * PAGE];
+	struct ibv_mr *mr;
+	int status;
+	pid_t child;
+
+	memset(here, 7, sizeof(here));
+	mr = reg(here, sizeof(here));
+	child = fork();
+	if (!child) {
+		int same = here[0] == 7 && here[sizeof(here) - 1] == 7;
+
+		memset(here, 8, sizeof(here));
+		_exit(same ? 0 : 1);
+	}
+	if (waitpid(child, &status, 0) != child || status)
+		fail("the child died, or has other bytes");
+	if (here[0] != 7 || here[sizeof(here) - 1] != 7)
+		fail("the child's write shows in the parent");
+	works(here, sizeof(here), mr);
+	if (mr)
+		ibv_dereg_mr(mr);
+	report("fork with a registered stack");
+}
+
+/* Memory that comes from a file, or from the kernel's source of zeros, is the program's own copy. */
+static void from_files(void)
+{
+	FILE *file = tmpfile();
+	char bytes[2 * PAGE], *at;
+	int zero = open("/dev/zero", O_RDWR);
+
+	memset(bytes, 9, sizeof(bytes));
+	if (!file || zero < 0 || fwrite(bytes, sizeof(bytes), 1, file) != 1 || fflush(file))
+		die("a file");
+	at = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(file), 0);
+	if (at == MAP_FAILED)
+		die("mmap");
+	works(at, 2 * PAGE, reg(at, 2 * PAGE));
+	if (pread(fileno(file), bytes, sizeof(bytes), 0) != sizeof(bytes) || bytes[0] != 9 || bytes[2 * PAGE - 1] != 9)
+		fail("the file changed");
+	at = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, zero, 0);
+	if (at == MAP_FAILED)
+		die("mmap");
+	works(at, 2 * PAGE, reg(at, 2 * PAGE));
+	close(zero);
+	fclose(file);
+	report("private memory of files");
+}
+
+/* The heap's end goes while it is registered, and comes again. */
+static void heap_that_shrinks(void)
+{
+	char *end = sbrk(0), *at = (char *)(((uintptr_t)end + PAGE - 1) & ~(uintptr_t)(PAGE - 1));
+	struct ibv_mr *mr;
+
+	if (brk(at + 4 * PAGE))
+		die("brk");
+	mr = reg(at, 4 * PAGE);
+	works(at, 4 * PAGE, mr);
+	memset(at, 6, 4 * PAGE);
+	if (brk(at) || brk(at + 4 * PAGE))
+		die("brk");
+	if (at[0] || at[4 * PAGE - 1])
+		fail("new memory of the heap is not empty");
+	if (mr)
+		ibv_dereg_mr(mr);
+	mr = reg(at, 4 * PAGE);
+	works(at, 4 * PAGE, mr);
+	if (mr)
+		ibv_dereg_mr(mr);
+	if (brk(end))
+		die("brk");
+	report("a heap that shrinks while registered");
+}
+
+/* What is not the program's memory, or not there. */
+static void refused(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[256], *at = fresh(2);
+	unsigned long from;
+
+	munmap(at, 2 * PAGE);
+	if (ibv_reg_mr(pd, at, PAGE, ALL) || errno != EFAULT)
+		fail("memory that is not there was not refused as such");
+	while (maps && fgets(line, sizeof(line), maps))
+		if (strstr(line, "[vvar]") && sscanf(line, "%lx", &from) == 1 &&
+		    ibv_reg_mr(pd, (void *)from, PAGE, IBV_ACCESS_REMOTE_READ))
+			fail("pages of the kernel were registered");
+	if (maps)
+		fclose(maps);
+	report("what cannot be registered");
+}
+
 static void read_only(void)
 {
 	char *at = fresh(2);
@@ -438,6 +537,44 @@ static void large_pages(void)
 	report("large pages");
 }
 
+/* Advice that takes memory away: it is empty then, or the advice is refused. */
+static void taken_away(void)
+{
+	char *at = fresh(2);
+	struct ibv_mr *mr = reg(at, 2 * PAGE);
+
+	works(at, 2 * PAGE, mr);
+	memset(at, 4, 2 * PAGE);
+	if (madvise(at, 2 * PAGE, MADV_DONTNEED) ? errno != EINVAL || pinned : at[0] || at[2 * PAGE - 1])
+		fail("MADV_DONTNEED does something else");
+	if (mr)
+		ibv_dereg_mr(mr);
+	mr = reg(at, 2 * PAGE);
+	works(at, 2 * PAGE, mr);
+	report("advice that takes memory away");
+}
+
+/* Written to a file past the cache, where its file system can; and a futex that processes share. */
+static void used_directly(char *at)
+{
+	FILE *file = tmpfile();
+	char back[PAGE];
+	long woken;
+
+	if (file && !fcntl(fileno(file), F_SETFL, O_DIRECT)) {
+		memset(at, 68, PAGE);
+		if (pwrite(fileno(file), at, PAGE, 0) != PAGE)
+			fail("O_DIRECT does not work");
+		else if (fcntl(fileno(file), F_SETFL, 0) || pread(fileno(file), back, PAGE, 0) != PAGE || back[9] != 68)
+			fail("O_DIRECT wrote other bytes");
+	}
+	if (file)
+		fclose(file);
+	woken = syscall(SYS_futex, at, FUTEX_WAKE, 1, NULL, NULL, 0);
+	if (woken && (errno != EFAULT || pinned))
+		fail("a shared futex does something else");
+}
+
 static void used_by_the_kernel(void)
 {
 	char *at = fresh(2), *copy = fresh(2);
@@ -459,6 +596,7 @@ static void used_by_the_kernel(void)
 	if (pinned && (vmsplice(ends[1], &from, 1, 0) != PAGE || read(ends[0], copy + PAGE, PAGE) != PAGE ||
 		       copy[PAGE + 9] != 66))
 		fail("vmsplice does not work");
+	used_directly(at);
 	report("memory that the kernel reads and writes");
 }
 
@@ -467,6 +605,8 @@ static void used_by_the_kernel(void)
 static char *volatile target;
 static _Atomic int stop;
 static uint64_t written[WRITTEN];
+/* How many of the pages are used: few, so that many rounds take little time. */
+static int pages_written = WRITTEN;
 
 /* Writes one number after the other into each page, until it is told to stop. */
 static void *writer(void *unused)
@@ -476,7 +616,7 @@ static void *writer(void *unused)
 
 	while (!atomic_load_explicit(&stop, memory_order_acquire)) {
 		n++;
-		for (i = 0; i < WRITTEN; i++) {
+		for (i = 0; i < pages_written; i++) {
 			*(volatile uint64_t *)(target + i * PAGE + 8) = n;
 			written[i] = n;
 		}
@@ -492,26 +632,26 @@ static long lost(long rounds)
 	int i;
 
 	for (round = 0; round < rounds; round++) {
-		char *at = fresh(WRITTEN);
+		char *at = fresh(pages_written);
 		struct ibv_mr *mr;
 
 		target = at;
-		memset(at, 0, WRITTEN * PAGE);
+		memset(at, 0, pages_written * PAGE);
 		memset(written, 0, sizeof(written));
 		atomic_store(&stop, 0);
 		if (pthread_create(&thread, NULL, writer, NULL))
 			die("thread");
-		while (!*(volatile uint64_t *)(at + (WRITTEN - 1) * PAGE + 8))
+		while (!*(volatile uint64_t *)(at + (pages_written - 1) * PAGE + 8))
 			;
-		mr = reg(at, WRITTEN * PAGE);
+		mr = reg(at, pages_written * PAGE);
 		atomic_store(&stop, 1);
 		pthread_join(thread, NULL);
-		for (i = 0; i < WRITTEN; i++)
+		for (i = 0; i < pages_written; i++)
 			missing += *(volatile uint64_t *)(at + i * PAGE + 8) != written[i];
 		if (!mr)
 			die(wrong);
 		ibv_dereg_mr(mr);
-		munmap(at, WRITTEN * PAGE);
+		munmap(at, pages_written * PAGE);
 	}
 	return missing;
 }
@@ -534,7 +674,9 @@ int main(int argc, char **argv)
 	cq = ibv_create_cq(context, 64, NULL, NULL, 0);
 	if (!pd || !cq)
 		die("no queue");
-	if (argc == 3 && !strcmp(argv[1], "--lost")) {
+	if (argc == 3 && !strncmp(argv[1], "--lost", 6)) {
+		if (!strcmp(argv[1], "--lost-few"))
+			pages_written = 4;
 		printf("lost %ld\n", lost(atol(argv[2])));
 		return 0;
 	}
@@ -554,9 +696,14 @@ int main(int argc, char **argv)
 	on_the_stack();
 	pthread_create(&thread, NULL, stack_of_a_thread, NULL);
 	pthread_join(thread, NULL);
+	forked_on_the_stack();
+	from_files();
+	heap_that_shrinks();
+	refused();
 	read_only();
 	shared();
 	large_pages();
+	taken_away();
 	used_by_the_kernel();
 	if (lost(argc > 1 ? atol(argv[argc - 1]) : 100))
 		fail("writes of another thread were lost");
