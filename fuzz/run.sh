@@ -17,7 +17,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here"
 seconds=${1:-60}
-targets=${2:-server_lines caller_lines queue_producer queue_consumer packet_ends verbs_entries wire_decode signature peer_bytes switch_bytes proxy_bytes texts window_requests kept_notes manager_events}
+targets=${2:-server_lines caller_lines queue_producer queue_consumer packet_ends verbs_entries verbs_connections wire_decode signature peer_bytes switch_bytes proxy_bytes texts window_requests kept_notes manager_events}
 [ $# -ge 1 ] && shift
 [ $# -ge 1 ] && shift
 
