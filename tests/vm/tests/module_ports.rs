@@ -170,6 +170,7 @@ fn frames_that_are_not_whole_go_both_ways() {
     ok(&guest, "flood 10.9.0.1 1300 200; sleep 1");
     let came = host.came();
     assert!(came.unsummed >= 200 && came.wrong == 0, "{came:?}");
+    takes_whole_frames(&host, &guest);
     // A packet that is to be cut comes as one, however long: IP counts the bytes.
     let rx = |what: &str| -> u64 {
         ok(&guest, &format!("cat /sys/class/net/big0/statistics/{what}")).parse().unwrap()
@@ -198,6 +199,22 @@ fn frames_that_are_not_whole_go_both_ways() {
     host.mood(Mood::Sane);
     host.lay_out_anew();
     healthy(&guest);
+}
+
+/// Another service of the host may take other frames than the one before, and no link went down between.
+fn takes_whole_frames(host: &FakeHost, guest: &Guest) {
+    host.takes(LARGE, 0);
+    // What it says is looked at when it rings.
+    ok(guest, "ping -c 2 -W 2 10.9.0.1; sleep 1");
+    let before = host.came();
+    ok(guest, "flood 10.9.0.1 1300 200; sleep 1");
+    let came = host.came();
+    assert!(came.frames >= before.frames + 200, "{came:?}");
+    assert_eq!((came.unsummed, came.wrong), (before.unsummed, 0), "{came:?}");
+    host.takes(LARGE, takes::ALL);
+    ok(guest, "ping -c 2 -W 2 10.9.0.1; sleep 1; flood 10.9.0.1 1300 200; sleep 1");
+    let last = host.came();
+    assert!(last.unsummed >= came.unsummed + 200 && last.wrong == 0, "{last:?}");
 }
 
 /// A packet of TCP over IPv4 that is to be cut into segments of 1000 bytes, and its note.

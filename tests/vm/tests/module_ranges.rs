@@ -165,7 +165,7 @@ fn further_windows_come_and_go_while_the_first_one_is_in_use() {
     config.hotplug_ports = 2;
     let guest = boot(&config);
     load(&guest);
-    assert!(sees(&guest, 0, "role 1 bytes 4194304 generation 1"));
+    assert!(sees(&guest, 0, &format!("role 1 bytes {BYTES} generation 1")));
     assert!(sees(&guest, 3, "error 2"));
     hold(&guest, "plain", "/dev/vfun0");
 
@@ -179,9 +179,12 @@ fn further_windows_come_and_go_while_the_first_one_is_in_use() {
     assert!(sees(&guest, 3, "error 2") && sees(&guest, 5, "error 2"));
     assert!(host.here().is_empty(), "{:?}", host.here());
     host.names(0, 3, &link);
-    until("the link", || sees(&guest, 3, "role 2 bytes 4194304 generation 1"));
+    until("the link", || sees(&guest, 3, &format!("role 2 bytes {BYTES} generation 1")));
     until("the host to be told", || host.here() == [7]);
-    assert!(ok(&guest, "dmesg").contains("VirtFun link window 3 of vfun0: 4 MiB"));
+    assert!(
+        ok(&guest, "dmesg")
+            .contains(&format!("VirtFun link window 3 of vfun0: {} MiB", BYTES >> 20))
+    );
     guest.plug_doorbell(1, "next", &next.doorbell()).unwrap();
     until("the next", || sees(&guest, 5, "role 2"));
     until("the host to be told", || host.here() == [7, 8]);

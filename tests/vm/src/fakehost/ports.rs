@@ -355,6 +355,15 @@ impl FakeHost {
         sent
     }
 
+    /// Says which frames with notes the other end of a port takes from now on; its state stays.
+    pub fn takes(&self, place: u16, takes: u64) {
+        let mut wires = locked(&self.shared.wires);
+        for wire in wires.all.iter_mut().filter(|w| w.place == place) {
+            wire.sender.memory().store(TAKES, takes, Ordering::Relaxed);
+            wire.ring(&self.shared.memory);
+        }
+    }
+
     /// Which frames with notes the guest says that it takes.
     pub fn guest_takes(&self, place: u16) -> Option<u64> {
         let wires = locked(&self.shared.wires);
