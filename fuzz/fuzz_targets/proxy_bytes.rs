@@ -9,7 +9,7 @@ use vfun_fuzz::Bytes;
 use vfun_linkproxy::correct::{Sums, Tally, connection};
 use vfun_linkproxy::message::{Kind, Message, Messages, Stats};
 
-/// A manager whose rules are those that the bytes say.
+/// A manager with some rules, and the time. It answers four times of five.
 struct Known(Vec<FlowRow>, u64);
 
 impl Sums for Known {

@@ -32,7 +32,7 @@ fn port(b: &mut Bytes) -> u16 {
     }
 }
 
-/// Ids that were made, and those that belong to nobody.
+/// An id that a program has, or any number.
 fn id(b: &mut Bytes, known: &[u32]) -> u32 {
     let at = usize::from(b.u8());
     known.get(at % (known.len() + 1)).copied().unwrap_or_else(|| b.u32())

@@ -85,7 +85,7 @@
 
 /*
  * How often the ports' work looks by itself while there are ports: at the table, the
- * host's states, and for rings that were lost. As the heartbeat.
+ * host's states, and for rings that were lost.
  */
 #define VFUN_PORT_LOOK_MS 500
 /*

@@ -316,7 +316,7 @@ static void *side_of(const struct vfun_channel *ch, unsigned int n)
 /* Says which frames with notes this side takes. p->lock; live, or about to be. */
 static void say_takes(struct vfun_port *p)
 {
-	/* Those that are under way come still. */
+	/* The host may have sent frames with notes before it sees the new word: they are taken. */
 	p->rx.port.takes_notes |= p->own_takes != 0;
 	VFUN_PACKET_STORE(p->rx.port.mine + VFUN_PACKET_TAKES, p->own_takes);
 }

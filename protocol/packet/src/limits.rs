@@ -8,8 +8,8 @@ pub const RING_MAX: u64 = 64 << 20;
 /// and two VLAN tags, and some to spare.
 pub const FRAME_MAX: u32 = 65600;
 
-/// Bytes of the smallest ring for frames with notes: eight of those that are to be cut, so that two of them
-/// have room, one of which may be skipped at the ring's end, while others wait.
+/// Bytes of the smallest ring for frames with notes. Such a frame has up to 64 KiB: eight fit. A sender needs room for
+/// two of them at a time, because as many bytes may be skipped at the end of the ring.
 pub const NOTED_RING_MIN: u64 = 512 << 10;
 
 /// How often an end of a link may die and leave counts that are wrong by a ring's frames. More

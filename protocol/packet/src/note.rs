@@ -64,7 +64,7 @@ impl Note {
             WHOLE => 0,
             TCP4 => takes::TCP4,
             TCP6 => takes::TCP6,
-            // No bit of those that there are.
+            // A bit that no party's TAKES has.
             _ => u64::MAX,
         };
         sum | cut

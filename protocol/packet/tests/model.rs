@@ -18,7 +18,7 @@ use vfun_packet::layout::header;
 use vfun_packet::{Note, Ring, Sent, Taken};
 
 /// An honest pair: what is put comes out whole and in order, what does not fit is counted,
-/// and nothing is seen before it is published. Notes are gone for a receiver that takes them.
+/// and nothing is seen before it is published. A receiver that takes notes gets each frame with its own.
 fn honest(ops: &[Op]) {
     let mut pair = Pair::new();
     let (mut put, mut shown) = (VecDeque::new(), VecDeque::new());
@@ -74,7 +74,7 @@ fn is_honest(op: &Op) -> bool {
     )
 }
 
-/// An honest sender puts notes for a receiver that takes them alone.
+/// Each receiver takes notes here: an honest sender sends them to no other one.
 fn takes_notes(op: Op) -> Op {
     match op {
         Op::Get { room } => Op::GetNoted { room },
@@ -119,7 +119,7 @@ fn every_length_comes_over_the_end_of_the_ring() {
     }
 }
 
-/// To who takes no notes a frame that has one makes no sense, and what was sent with it is passed over (R-PKT-9).
+/// For a receiver that takes no notes a frame with one makes no sense: all that was published with it is lost (R-PKT-9).
 #[test]
 fn who_takes_no_notes_gets_none() {
     let mut pair = Pair::new();

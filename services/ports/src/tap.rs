@@ -56,7 +56,7 @@ impl Tap {
         self.has_notes && self.gives != Some(offered(wanted))
     }
 
-    /// Says which frames with notes it may give from now on. Of those that are under way some may be others.
+    /// Says which frames with notes the device may give from now on. Frames that wait in it may still have other notes.
     ///
     /// # Errors
     /// The kernel's. It gives none then, as far as is known.

@@ -1,5 +1,5 @@
 //! A real tap device in a network namespace of its own: what the kernel says of frames, of a
-//! device that is down, and of one that is removed; and frames with notes, which the kernel makes and cuts.
+//! device that is down, and of one that is removed. The kernel makes frames with notes, and cuts them.
 //! Without root there is nothing to see.
 #![allow(unsafe_code)]
 

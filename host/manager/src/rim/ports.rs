@@ -44,8 +44,8 @@ fn before_frames(port: &Port) -> Before {
 /// A port whose frames go with offloads, and whose switch became one that knows none.
 fn unfit(port: &Port) -> String {
     format!(
-        "its frames go with offloads, which were agreed on while the kernel was its switch, and now it is in none or in an Open vSwitch with a userspace datapath: set the interface {} in the VM down and up, or `--offloads off`",
-        port.name
+        "the VM sends frames that the kernel is to complete, and {} is now in no switch of the kernel: set the interface {} in the VM down and up, or run `vfun port add VM {} --offloads off`",
+        port.tap, port.name, port.name
     )
 }
 
